@@ -37,6 +37,7 @@ from knowledge.errors import KnowledgeError
 from mcp_server import VERSION
 from mcp_server.app.settings.loader import BadSetting, load
 from mcp_server.app.settings.settings import BY_FIELD
+from mcp_server.app.settings.several import require_one
 from mcp_server.cli.terminal.commands import as_commands, forget, remember
 from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.options import Parser, WronglyAsked, add_common
@@ -126,6 +127,8 @@ def _dispatch(arguments: list[str]) -> int:
     settings = load({**flags, "json": getattr(parsed, "json", None)})
     for note in settings.notes:
         _say(note)
+    if verb not in ("serve", "reference"):
+        require_one(settings, verb)
     code: int = module.run(parsed, settings)
     return code
 

@@ -26,14 +26,18 @@ logger = logging.getLogger("knowledge_forge")
 PATH = "/metrics"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-Figures = Callable[[], Mapping[str, float]]
-"""Returns the present value of gauges by name; called on the thread of a scrape."""
+Figures = Callable[[], Mapping[str, Mapping[str, float]]]
+"""Returns, by knowledge base, the present value of gauges by name; called on the thread of a scrape."""
 
 
 class Metrics:
-    """The metrics of one process. Labels are words of ours, so their number is bounded."""
+    """The metrics of one process. Labels are words of ours, so their number is bounded.
 
-    def __init__(self, *, version: str) -> None:
+    With `named`, gauges have the label `kb`, the name of a knowledge base in the settings.
+    """
+
+    def __init__(self, *, version: str, named: bool = False) -> None:
+        self._named = named
         self.registry = CollectorRegistry(auto_describe=True)
         ProcessCollector(registry=self.registry)
         Info("forge_build", "The version of Knowledge Forge.", registry=self.registry).info({"version": version})
@@ -43,7 +47,7 @@ class Metrics:
         )
         self._operations = self._histogram("forge_operation_seconds", "Work inside the server.", "operation")
         self._gauges = {
-            name: Gauge(f"forge_{name}", says, registry=self.registry)
+            name: Gauge(f"forge_{name}", says, ["kb"] if named else [], registry=self.registry)
             for name, says in (
                 ("documents", "Documents that the knowledge base has."),
                 ("indexed_documents", "Documents that the index has in their present state."),
@@ -62,10 +66,12 @@ class Metrics:
         else:
             self._operations.labels(name, outcome).observe(seconds)
 
-    def set_gauges(self, figures: Mapping[str, float]) -> None:
+    def set_gauges(self, figures: Mapping[str, Mapping[str, float]]) -> None:
         """Set the gauges to what they are now."""
-        for name, value in figures.items():
-            self._gauges[name].set(value)
+        for kb, its in figures.items():
+            for name, value in its.items():
+                gauge = self._gauges[name]
+                (gauge.labels(kb) if self._named else gauge).set(value)
 
     def _histogram(self, name: str, says: str, *labels: str) -> Histogram:
         return Histogram(name, says, (*labels, "outcome"), registry=self.registry, buckets=SECONDS)

@@ -50,20 +50,28 @@ def require_packages(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def monitored(settings: Settings, server: ForgeServer, services: GateServices) -> AsyncIterator[None]:
-    """Send traces and serve metrics until the block ends, and give each request an id for the log."""
-    server.middleware.append(with_request_id)
+async def monitored(settings: Settings, served: Mapping[str, tuple[ForgeServer, GateServices]]) -> AsyncIterator[None]:
+    """Send traces and serve metrics until the block ends, and give each request an id for the log.
+
+    `served` has the server and the services of each knowledge base by name; the name of the only one is "".
+    """
+    for server, _ in served.values():
+        server.middleware.append(with_request_id)
     if settings.traces is None and settings.metrics is None:
         yield
         return
     async with BlockingPortal() as portal:
         with ExitStack() as stack:
+            every = {name: services for name, (_, services) in served.items()}
             if settings.traces is not None:
-                tools = [spec.name for spec in services.tools()]
-                about = {"service.name": SERVICE, "service.version": VERSION, "forge.kb": settings.kb.name}
-                stack.enter_context(traces.traces_sent(settings.traces, tools=tools, about=about))
+                tools = {spec.name: None for services in every.values() for spec in services.tools()}
+                about = {"service.name": SERVICE, "service.version": VERSION}
+                if list(served) == [""]:
+                    about["forge.kb"] = settings.kb.name
+                stack.enter_context(traces.traces_sent(settings.traces, tools=list(tools), about=about))
             if settings.metrics is not None:
-                kept, figures = metrics.Metrics(version=VERSION), partial(portal.call, _figures, services)
+                kept = metrics.Metrics(version=VERSION, named=list(served) != [""])
+                figures = partial(portal.call, _figures_of, every)
                 stack.enter_context(metrics.metrics_served(kept, figures, settings.metrics, settings.metrics_token))
                 stack.enter_context(recording(kept.record))
             yield
@@ -76,6 +84,10 @@ async def with_request_id(ctx: ServerRequestContext[Any, Any], call_next: CallNe
         return await call_next(ctx)
     finally:
         REQUEST.reset(token)
+
+
+async def _figures_of(every: Mapping[str, GateServices]) -> Mapping[str, Mapping[str, float]]:
+    return {name: await _figures(services) for name, services in every.items()}
 
 
 async def _figures(services: GateServices) -> Mapping[str, float]:

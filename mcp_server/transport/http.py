@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -65,7 +64,7 @@ def http_app(
     if server.named is None:
         raise TypeError("the server has no way to look up tokens")
     app = server.over_http(PATH, security(access), **more)
-    app.router.routes.extend([Route("/health", _health), Route("/ready", partial(_ready, parts or {}))])
+    app.router.routes.extend([Route("/health", health), Route("/ready", ready(parts or {}))])
     open_paths: tuple[str, ...] = OPEN_PATHS
     challenge: tuple[str, ...] = ()
     if access.issuers and access.url is not None:
@@ -79,23 +78,32 @@ def http_app(
     return app
 
 
-async def _health(_request: Request) -> Response:
+async def health(_request: Request) -> Response:
+    """Answer 200: the process runs."""
     return PlainTextResponse("ok", headers={"cache-control": "no-store"})
 
 
-async def _ready(parts: Parts, _request: Request) -> Response:
-    """Answer 200 if every part can be read, 503 with the names of those that can't; never why, which is in the log."""
-    answers = {}
-    for name, read in parts.items():
-        try:
-            with anyio.fail_after(READY_S):
-                await read()
-            answers[name] = "ok"
-        except Exception:
-            logger.warning("not ready: the %s cannot be read", name, exc_info=True)
-            answers[name] = "unavailable"
-    ready = all(one == "ok" for one in answers.values())
-    return JSONResponse({"ready": ready, **answers}, 200 if ready else 503, {"cache-control": "no-store"})
+def ready(parts: Parts, *, naming: bool = True) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that answers 200 if every part can be read, otherwise 503.
+
+    With `naming` it gives the names of the parts, never the reason, which is in the log.
+    """
+
+    async def answer(_request: Request) -> Response:
+        answers = {}
+        for name, read in parts.items():
+            try:
+                with anyio.fail_after(READY_S):
+                    await read()
+                answers[name] = "ok"
+            except Exception:
+                logger.warning("not ready: the %s cannot be read", name, exc_info=True)
+                answers[name] = "unavailable"
+        found = all(one == "ok" for one in answers.values())
+        said = {"ready": found, **(answers if naming else {})}
+        return JSONResponse(said, 200 if found else 503, {"cache-control": "no-store"})
+
+    return answer
 
 
 async def serve_http(
@@ -105,9 +113,14 @@ async def serve_http(
     parts: Parts | None = None,
 ) -> None:
     """Log the address and serve until a signal that ends programs."""
+    await serve_app(http_app(server, access, parts), address, access)
+
+
+async def serve_app(app: Starlette, address: HttpAddress, access: HttpAccess, paths: Sequence[str] = (PATH,)) -> None:
+    """Log the address of each path, and serve the application until a signal that ends programs."""
     with bound(address) as listening:
         config = http_limits.bounded(
-            http_app(server, access, parts),
+            app,
             http_limits.MCP,
             log_level="warning",
             timeout_graceful_shutdown=ENDING_S,
@@ -116,15 +129,16 @@ async def serve_http(
         )
         running = uvicorn.Server(config)
         scheme = "https" if access.certificate else "http"
-        where = f"{scheme}://{HttpAddress(address.host, listening.getsockname()[1])}{PATH}"
+        where = f"{scheme}://{HttpAddress(address.host, listening.getsockname()[1])}"
+        addresses = ", ".join(f"{where}{path}" for path in paths)
         if sys.platform == "win32":
-            logger.info("serving %s", where)
+            logger.info("serving %s", addresses)
             await running.serve(sockets=[listening])
             return
         async with anyio.create_task_group() as tasks:
             await tasks.start(stop_on_signal, running)
             # A program that reads the address may send a signal at once, so signals are handled before it is logged.
-            logger.info("serving %s", where)
+            logger.info("serving %s", addresses)
             # `serve` would raise the signal again after this, and that would end the process before anything is closed.
             await running._serve(sockets=[listening])  # noqa: SLF001 - as above
             with anyio.move_on_after(CLOSING_S):

@@ -90,6 +90,16 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     return Settings(**values)  # type: ignore[arg-type]  # every value was made by its variable's reader
 
 
+def load_file(file: Path) -> Settings:
+    """Return the settings of one file alone. Of the environment, only variables that libraries read by themselves count.
+
+    Raises:
+        BadSetting: as `load`.
+    """
+    libraries = {name: os.environ[name] for name in (*CERTIFICATE_VARIABLES, *LIBPQ_VARIABLES) if name in os.environ}
+    return load({}, {**libraries, "FORGE_CONFIG": str(file)})
+
+
 def with_current_embedder(settings: Settings) -> Settings:
     """Return `settings` with the embedder and the reranker that the configuration file names now.
 

@@ -120,6 +120,16 @@ class Settings:
         default=sign_in.FIRST_SCOPES,
         shown="`forge:read=1,forge:propose=2,forge:edit=3,forge:act=4`",
     )
+    knowledge_bases: tuple[tuple[str, Path], ...] = setting(
+        "FORGE_KNOWLEDGE_BASES",
+        values.named_files,
+        (
+            "Serve several knowledge bases over HTTP, comma-separated: `NAME=FILE`, such as `team=/etc/forge/team.toml`. Each file "
+            "has the settings of one, whose address is `/kb/NAME/mcp` ([guide](../guides/several-knowledge-bases.md))."
+        ),
+        default=(),
+        shown="one knowledge base, FORGE_KB",
+    )
     tls_certificate: Path | None = setting(
         "FORGE_TLS_CERTIFICATE",
         values.path,

@@ -350,6 +350,23 @@ def names(text: str) -> tuple[str, ...]:
     return found
 
 
+def named_files(text: str) -> tuple[tuple[str, Path], ...]:
+    """Return the files in a list of `NAME=FILE`, each with its name."""
+    found: dict[str, Path] = {}
+    for part in names(text):
+        name, equals, file = (word.strip() for word in part.partition("="))
+        if not equals or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,31}", name):
+            raise ValueError(
+                f"{part[:60]!r} is not NAME=FILE, for example team=/etc/forge/team.toml; a name has lower-case letters, digits and -"
+            )
+        if name in found:
+            raise ValueError(f"{name} is named twice")
+        if not file.startswith(("/", "~")) and not Path(file).is_absolute():
+            raise ValueError(f"{file[:200]!r} is a relative path; use the absolute path of the file")
+        found[name] = path(file)
+    return tuple(found.items())
+
+
 def email(text: str) -> str:
     """Return an e-mail address."""
     if not re.fullmatch(r"[^@\s]+@[^@\s]+", text.strip()):

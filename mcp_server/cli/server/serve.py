@@ -7,15 +7,21 @@ import gc
 import logging
 import sys
 from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING
 
 import anyio
 
 from knowledge.errors import StorageError
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.several import served_bases
 from mcp_server.cli.terminal.output import say
 from mcp_server.telemetry.log_lines import write_log
 from mcp_server.telemetry.monitors import monitored, require_packages
+
+if TYPE_CHECKING:
+    from mcp_server.app.composition import App
+    from mcp_server.transport.http import Parts
 
 YOUNG = 50_000
 """Number of new objects after which Python looks for reference cycles, of which there are hardly any. With Python's
@@ -43,7 +49,7 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
         )
     gc.set_threshold(YOUNG)
     return_freed_memory()
-    anyio.run(_serve, settings)
+    anyio.run(_serve_several if settings.knowledge_bases else _serve, settings)
     return 0
 
 
@@ -52,7 +58,7 @@ async def _serve(settings: Settings) -> None:
 
     async with open_app(settings) as app, AsyncExitStack() as stack:
         server = app.server
-        await stack.enter_async_context(monitored(settings, server, app.services))
+        await stack.enter_async_context(monitored(settings, {"": (server, app.services)}))
         gc.freeze()  # modules loaded by now stay, so the collector need not look through them again
         if settings.http is not None:
             from mcp_server.transport.http import serve_http  # a web server, which stdio does not need
@@ -60,9 +66,7 @@ async def _serve(settings: Settings) -> None:
 
             access, state = settings.http_access, app.base.state
             await require_sign_in(settings.http, access, state, app.services.now)
-            await serve_http(
-                server, settings.http, access, {"state": state.last_event, "index": app.base.index.progress}
-            )
+            await serve_http(server, settings.http, access, _parts(app))
             return
         from mcp_server.transport.stdio import serve_stdio
 
@@ -71,3 +75,32 @@ async def _serve(settings: Settings) -> None:
         with suppress(StorageError):
             await app.callers.named(settings.enrolment)
         await serve_stdio(server)
+
+
+async def _serve_several(settings: Settings) -> None:
+    """Serve every knowledge base that the settings name at one address, each with its own state, trust, tokens and keys."""
+    from mcp_server.app.composition import open_app  # as above
+    from mcp_server.transport.http import http_app, serve_app
+    from mcp_server.transport.several import PREFIX, several_app
+    from mcp_server.transport.sign_in.start import require_sign_in
+
+    address, bases = served_bases(settings)
+    async with AsyncExitStack() as stack:
+        apps: dict[str, App] = {}
+        for name, one in bases.items():
+            for note in one.notes:
+                logging.getLogger("knowledge_forge").info("%s: %s", name, note)
+            app = apps[name] = await stack.enter_async_context(open_app(one))
+            await require_sign_in(address, one.http_access, app.base.state, app.services.now)
+        monitors = {name: (app.server, app.services) for name, app in apps.items()}
+        await stack.enter_async_context(monitored(settings, monitors))
+        gc.freeze()
+        parts = {name: _parts(app) for name, app in apps.items()}
+        served = {name: http_app(app.server, bases[name].http_access, parts[name]) for name, app in apps.items()}
+        paths = [f"{PREFIX}{name}/mcp" for name in bases]
+        await serve_app(several_app(served, parts), address, settings.http_access, paths)
+
+
+def _parts(app: App) -> Parts:
+    """Return what a process needs to serve this knowledge base, each part with a cheap read."""
+    return {"state": app.base.state.last_event, "index": app.base.index.progress}
