@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
     from knowledge.search.use.recorder import UseRecorder
-    from mcp_server.app.factories import act_commits, journey_store, protocol_server, sign_in
+    from mcp_server.app.factories import act_commits, journey_store, protocol_server, shared_folder, sign_in
     from mcp_server.app.factories import connectors as connector_factory
     from mcp_server.app.factories import finder as finders
     from mcp_server.app.factories import page_health as page_healths
@@ -64,6 +64,8 @@ else:
     # Only where FORGE_GIT says so.
     act_commits = LateModule("mcp_server.app.factories.act_commits")
     page_healths = LateModule("mcp_server.app.factories.page_health")
+    # Only with the state in PostgreSQL.
+    shared_folder = LateModule("mcp_server.app.factories.shared_folder")
     fresh_index = LateModule("mcp_server.app.freshness.fresh_index")
     finders = LateModule("mcp_server.app.factories.finder")
     # A server without services does not load their clients.
@@ -153,6 +155,7 @@ async def open_app(
         AsyncExitStack() as stack,
         anyio.create_task_group() as tasks,
     ):
+        await _take_place(settings, base, tasks)
         connectors: Mapping[str, Callable[[], Connector]] = {
             name: cache(partial(connector_factory.connector, access, stack, base.state, utc_now, sleep))
             for name, access in settings.services.items()
@@ -278,6 +281,14 @@ def _fair_use(limits: CallLimits, state: StateStore, tasks: TaskGroup) -> FairUs
 def _use_recorder_of(base: KnowledgeBase, kept: timedelta | None) -> Callable[[], UseRecorder] | None:
     """Return a function that creates the recorder of questions at the first question; None if questions are not recorded."""
     return None if kept is None else lambda: finders.use_recorder(base.state_dir, kept)
+
+
+async def _take_place(settings: Settings, base: KnowledgeBase, tasks: TaskGroup) -> None:
+    """Take this machine's place among those that share the state, and keep it; with the state in a file there is only this machine."""
+    if settings.database_url is not None:
+        place = await shared_folder.place_of(base.state, base.vault.root, base.state_dir, utc_now)
+        await place.take()
+        tasks.start_soon(place.keep)
 
 
 async def _announce_nothing(_proposal: Proposal) -> None:

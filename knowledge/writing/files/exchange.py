@@ -166,13 +166,33 @@ class Folder:
             FileNotFoundError: one of them is not there.
         """
         self._step("exchange")
+        if not self.swap_names(staged, name):
+            self._exchange_by_link(staged, name)
+        self._step("exchanged")
+
+    def swap_names(self, one: str, other: str) -> bool:
+        """Let two files trade names by one system call; False, and nothing changed, where the file system has no such call."""
         try:
-            self._rename(staged, name, _SWAP)
+            self._rename(one, other, _SWAP)
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
-            self._exchange_by_link(staged, name)
-        self._step("exchanged")
+            return False
+        return True
+
+    def give_second_name(self, old: str, new: str) -> bool:
+        """Give the file a second name; False, and nothing changed, where the file system has no hard links.
+
+        Raises:
+            FileExistsError: the new name is taken.
+        """
+        try:
+            self._hard_link(old, new)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            return False
+        return True
 
     def publish(self, staged: str, name: str) -> None:
         """Rename `staged` to `name` if that name is free.
@@ -220,9 +240,10 @@ class Folder:
         _rename_flagged(self._descriptor, old, new, flag)
 
     def _exchange_by_link(self, staged: str, name: str) -> None:
-        """Exchange without the system call (Windows, some network file systems).
+        """Exchange without the system call (Windows, NFS and some other network file systems).
 
-        The old file gets a second name, then the new one replaces it. A save right between the check and `replace` is lost.
+        The old file gets a second name, then the new one replaces it. A save right between the check and `replace` is lost, if it is
+        that of an editor: servers hold the page's lock, on all machines if their state is in PostgreSQL.
         """
         aside = temporary_name("aside")
         linked = self._link(name, aside)
@@ -238,12 +259,7 @@ class Folder:
 
     def _link(self, old: str, new: str) -> os.stat_result | None:
         """Give the file a second name and return its status; None if it had to be copied, as FAT has no hard links."""
-        try:
-            self._hard_link(old, new)
-        except OSError as error:
-            if error.errno not in _NO_HARD_LINKS:
-                raise
-        else:
+        if self.give_second_name(old, new):
             return self.status(new)
         source = self.open_file(old)
         try:
