@@ -45,11 +45,11 @@ class Changing:
 
         def change(before: Directory) -> Directory:
             checked_name(name, "a person")
-            for one in principals:
-                checked_principal(one)
+            checked = [checked_principal(one) for one in principals]
+            for one in checked:
                 if (other := before.people_with(one)) not in ("", name):
                     raise BadDirectoryChange(f"{one} is {other} already; remove it there first")
-            return self._with(before, "person", name, "", (*before.people.get(name, ()), *principals))
+            return self._with(before, "person", name, "", (*before.people.get(name, ()), *checked))
 
         return change
 
@@ -201,7 +201,7 @@ def group_name(name: str) -> str:
 
 
 def checked_principal(principal: str) -> str:
-    """Return the name of a principal.
+    """Return the name of a principal. An account in Zulip (`ann@example.org@zulip`) is written in lower case.
 
     Raises:
         BadDirectoryChange: it can't be one person's.
@@ -214,7 +214,7 @@ def checked_principal(principal: str) -> str:
         )
     if host == "unenrolled:http":
         raise BadDirectoryChange(f"{principal[:100]} is everybody who sends no token, so it can't be one person")
-    return principal
+    return principal.lower() if host == "zulip" else principal
 
 
 def checked_folder(folder: str) -> str:

@@ -57,6 +57,11 @@ class FolderReviewers:
     folder: str
     names: tuple[str, ...]
 
+    @property
+    def where(self) -> str:
+        """The folder as people read it."""
+        return f"{self.folder}/" if self.folder else "the whole knowledge base"
+
 
 @dataclass(frozen=True)
 class Directory:

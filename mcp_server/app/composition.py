@@ -215,7 +215,7 @@ async def open_app(
         )
         gate = Gate(specs, services, proposing, fair_use=_fair_use(settings.call_limits, base.state, tasks))
         executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
-        approvals = Decisions(executor, proposing)
+        approvals = Decisions(executor, proposing, prevent_self_review=settings.prevent_self_review)
         signed_in = sign_in.sign_in_of(settings, stack) if settings.http_access.issuers else None
         callers = Callers(base.state, os_user(), utc_now, sign_in=signed_in)
         key = await sealing_key(base.state_dir, base.state.tables, shared=settings.database_url is not None)

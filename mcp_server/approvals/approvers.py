@@ -12,6 +12,7 @@ from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Channel, Proposal
 from mcp_server.approvals.proposals import principal_of
 from mcp_server.approvals.views.present import PATIENCE_S, Present
+from mcp_server.gate.host_registration import SIGNED_IN
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
@@ -54,11 +55,21 @@ class CannotDecide(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class Approver:
-    """The person who decides, and where. `signed` is the passkey whose signature over the proposal's hash was verified."""
+    """The person who decides, and where. `signed` is the passkey whose signature over the proposal's hash was verified.
+
+    `principal` is the one by which people find out who this is, if it is not `NAME@CHANNEL`.
+    """
 
     name: str
     channel: Channel
     signed: str = ""
+    principal: str = ""
+
+    @property
+    def principal_id(self) -> str:
+        """The principal of the person who decides: on the site that of their login, such as `8f1c@corp:http` or `ada@page`."""
+        # Whoever logged in at a sign-in server has the name of their principal.
+        return self.principal or (self.name if self.name.endswith(SIGNED_IN) else f"{self.name}@{self.channel}")
 
 
 def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requirement:
@@ -106,6 +117,10 @@ class Approvals(Protocol):
 
     async def approve(self, proposal_id: str, shown_hash: str, person: Approver, note: str = "") -> Proposal:
         """Approve the proposal as shown (`proposal.hash`), execute it, and return it: executed, failed or superseded."""
+        ...
+
+    async def why_barred(self, proposal: Proposal, person: Approver) -> str:
+        """Return why others than this person decide on the proposal, as the end of a sentence; "" if this person may."""
         ...
 
     async def reject(

@@ -12,6 +12,7 @@ from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
 from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, require_trust, requirement
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
+from mcp_server.approvals.reviewers.deciders import why_barred
 from mcp_server.approvals.undo import person_undo
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import PATIENCE_S, Present
@@ -32,8 +33,12 @@ if TYPE_CHECKING:
 class Decisions:
     """How people decide: they approve, reject, edit, and ask for acts on trust. See `Approvals`."""
 
-    def __init__(self, proposal_executor: ProposalExecutor, proposing: Proposing) -> None:
+    def __init__(
+        self, proposal_executor: ProposalExecutor, proposing: Proposing, *, prevent_self_review: bool = False
+    ) -> None:
+        """`prevent_self_review`: nobody decides on what their own hosts ask for."""
         self._executor, self._proposing = proposal_executor, proposing
+        self._prevent_self_review = prevent_self_review
 
     @property
     def _services(self) -> AllServices:
@@ -50,7 +55,7 @@ class Decisions:
             CannotDecide: the decision doesn't count here and now. Nothing was changed.
         """
         proposal = await self._pending(proposal_id, shown_hash)
-        await self._require_forms(proposal, person)
+        await self._require_decider(proposal, person)
         advisory = await self._require(proposal, person)
         await require_trust(self._services.state, proposal, person.channel, now=self._services.now())
         if proposal.policy != POLICY:
@@ -82,7 +87,7 @@ class Decisions:
             CannotDecide: it is no longer pending, the comment is empty, or a person asked for it. Nothing was changed.
         """
         proposal = await self._pending(proposal_id, shown_hash)
-        await self._require_forms(proposal, person)
+        await self._require_decider(proposal, person)
         if proposal.kind == "admin":
             raise CannotDecide(f"{proposal_id} was requested by a person, so there is no host to change it: reject it")
         if not comment.strip():
@@ -110,7 +115,7 @@ class Decisions:
             CannotDecide: it is no longer pending, or the decision doesn't count here. Nothing was changed.
         """
         proposal = await self._pending(proposal_id, shown_hash)
-        await self._require_forms(proposal, person)
+        await self._require_decider(proposal, person)
         # Neither a passkey nor the principal's trust is checked: a rejection only takes something away.
         verdict = ProposalVerdict(
             approved=False, by=person.name, channel=person.channel, at=self._services.now(), hash=shown_hash, note=note
@@ -140,6 +145,7 @@ class Decisions:
         proposal = await self._pending(proposal_id)
         if proposal.kind != "call" or not arguments:
             raise CannotDecide(f"{proposal_id} cannot be edited; reject it and say why")
+        await self._require_decider(proposal, person)
         edited = replace(proposal, arguments=json.dumps(list(arguments)))
         planned = await self._executor.plan(edited)
         if planned.shown.changes_nothing:
@@ -315,12 +321,19 @@ class Decisions:
             )
         return wanted == "advisory"
 
-    async def _require_forms(self, proposal: Proposal, person: Approver) -> None:
-        """Check that a form counts in the host that showed it, because a client can answer its own forms.
+    async def why_barred(self, proposal: Proposal, person: Approver) -> str:
+        """Return why others than this person decide on the proposal, as the end of a sentence; "" if this person may."""
+        return await why_barred(self._services.state, proposal, person, prevent_self_review=self._prevent_self_review)
+
+    async def _require_decider(self, proposal: Proposal, person: Approver) -> None:
+        """Check that this is somebody who may decide on the proposal.
 
         Raises:
-            CannotDecide: the host is not registered, or its person didn't allow forms.
+            CannotDecide: it has other reviewers, this person's own host asks for it, or a form in the host doesn't count: a client can
+                answer its own forms.
         """
+        if why := await self.why_barred(proposal, person):
+            raise CannotDecide(f"you can't decide on {proposal.id}: {why}")
         if person.channel == "host" and not await forms_count(self._services.state, principal_of(proposal)):
             raise CannotDecide(
                 f"a form in {proposal.principal} has no effect: the host is not registered, or forms are not allowed for it "

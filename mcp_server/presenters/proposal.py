@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from knowledge.access.directory import FolderReviewers
 from knowledge.merge.model import Contradiction
 from knowledge.state.ports import StateStore
 from knowledge.state.retention.cuts import NOT_SHOWN, shortened_text
@@ -21,6 +22,7 @@ from knowledge.trust.ports import Channel, Proposal, ProposalLine, State
 from knowledge.writing.answers import HistoryLine
 from mcp_server.approvals.approvers import Requirement, requirement
 from mcp_server.approvals.proposals import AGAINST, PLACES, REPEATS, RUN, principal_of
+from mcp_server.approvals.reviewers.deciders import reviewers_of
 from mcp_server.approvals.summary import becomes
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import Present
@@ -74,7 +76,8 @@ class ProposalSummary:
     `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
     them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act. `also` are the
     principals that joined `asker`. If a page has changed since, `present` is its present state, everything above is as of
-    now where that could be computed, and `as_proposed` are the changes as they were proposed.
+    now where that could be computed, and `as_proposed` are the changes as they were proposed. A decision takes somebody who is among
+    all `reviewers`.
     """
 
     proposal: Proposal
@@ -93,6 +96,7 @@ class ProposalSummary:
     also: Sequence[Asker] = ()
     present: Present | None = None
     as_proposed: Sequence[ChangedFile] = ()
+    reviewers: Sequence[FolderReviewers] = ()
 
     @property
     def approvable(self) -> bool:
@@ -153,13 +157,14 @@ async def proposal_summary(
         contradictions = [] if flag is None else [flag.contradiction]
     passkeys = bool(await state.trust.passkeys())
     needs = requirement(proposal, channel, passkeys=passkeys)
+    reviewers = await reviewers_of(state, proposal) if proposal.state == "pending" else ()
     if present is None or not present.preview:
         summary = summary_of(proposal, asker, needs, contradictions, now=now, also=also)
-        return replace(summary, present=present)
+        return replace(summary, present=present, reviewers=reviewers)
     current = replace(proposal, preview=present.preview)
     summary = summary_of(current, asker, needs, contradictions, now=now, also=also)
     before = _files(_preview(proposal))
-    return replace(summary, proposal=proposal, present=present, as_proposed=before)
+    return replace(summary, proposal=proposal, present=present, as_proposed=before, reviewers=reviewers)
 
 
 async def askers_of(state: StateStore, proposal: Proposal, *, now: datetime) -> Sequence[Asker]:

@@ -26,7 +26,7 @@ from mcp_types.version import is_version_at_least
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
-from mcp_server.approvals.approvers import Approvals, requirement
+from mcp_server.approvals.approvers import Approvals
 from mcp_server.approvals.elicitation import checkpoints, proposal_form, run_elicitation
 from mcp_server.approvals.elicitation.client_features import may_ask
 from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, FormReply
@@ -168,11 +168,8 @@ class GateExtension(Extension):
         self, name: str, outcome: CallAnswered, proposal: Proposal, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
         """Ask in the host if a form is enough for this proposal and counts there. Otherwise return that it waits."""
-        if (
-            not await may_ask(ctx, call.principal, self._services.state)
-            or requirement(proposal, "host", passkeys=False) != "word"
-            or not proposal_form.can_be_shown(proposal)
-        ):
+        asks = await may_ask(ctx, call.principal, self._services.state)
+        if not asks or not await proposal_form.is_enough(self._approvals, proposal):
             return as_result(outcome)
         form = proposal_form.form(proposal, await summary(proposal, self._services.review_address))
         reply = await self._show(form, ASKED + proposal.id, partial(closed, self._services, proposal.id), ctx)
@@ -284,7 +281,7 @@ class GateExtension(Extension):
             and not call.detached
             and await may_ask(ctx, call.principal, self._services.state)
         ):
-            question = await run_elicitation.question(self._services, run, before)
+            question = await run_elicitation.question(self._services, self._approvals, run, before)
             if question is None:
                 break
             try:

@@ -145,6 +145,15 @@ class Settings:
         f"Comma-separated toolsets to list: {', '.join(TOOLSETS)}. `trust` is always listed.",
         shown="all that are configured",
     )
+    prevent_self_review: bool = setting(
+        "FORGE_PREVENT_SELF_REVIEW",
+        values.flag,
+        (
+            "Leave proposals of a person's own hosts to others, except at a terminal of the server's account "
+            "([guide](../guides/serve-a-team.md#who-decides))."
+        ),
+        default=False,
+    )
     read_only: bool = setting("FORGE_READ_ONLY", values.flag, "List only tools that read.", default=False)
     enrolment: str | None = setting(
         "FORGE_ENROLMENT",

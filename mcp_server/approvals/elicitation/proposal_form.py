@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from knowledge.trust.ports import Proposal
-from mcp_server.approvals.approvers import Approvals, Approver
+from mcp_server.approvals.approvers import Approvals, Approver, requirement
 from mcp_server.approvals.summary import file_text
 from mcp_server.late_module import LateModule
 
@@ -70,6 +70,18 @@ def can_be_shown(proposal: Proposal) -> bool:
     return len(_diffs(proposal)) <= LONGEST_SHOWN
 
 
+async def is_enough(approvals: Approvals, proposal: Proposal) -> bool:
+    """Return whether a form in the host can decide on the proposal: as far as its level, its length and its reviewers go."""
+    # Passkeys make no difference here: in a host a person's word is enough, or nothing is.
+    enough = requirement(proposal, "host", passkeys=False) == "word" and can_be_shown(proposal)
+    return enough and not await approvals.why_barred(proposal, person_in_host(proposal))
+
+
+def person_in_host(proposal: Proposal) -> Approver:
+    """Return the person who answers a form of the host that asks for the proposal."""
+    return Approver(f"{proposal.principal} (in the host)", "host", principal=proposal.principal)
+
+
 def form(proposal: Proposal, shown: Mapping[str, Any]) -> ElicitationForm:
     """Return the form for a proposal with that summary; hidden and direction-changing characters are made visible."""
     sentence = json.loads(proposal.preview).get("sentence", "")
@@ -104,7 +116,7 @@ async def decide(approvals: Approvals, proposal: Proposal, reply: FormReply) -> 
     Raises:
         KnowledgeError: somebody else decided first, or the decision doesn't count.
     """
-    person = Approver(f"{proposal.principal} (in the host)", "host")
+    person = person_in_host(proposal)
     if reply.word == "approve":
         await approvals.approve(proposal.id, proposal.hash, person, reply.note)
     elif reply.word == "reject":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from knowledge.errors import KnowledgeError
-from mcp_server.approvals.approvers import Approvals, requirement
+from mcp_server.approvals.approvers import Approvals
 from mcp_server.approvals.elicitation import proposal_form
 from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, FormReply
 from mcp_server.approvals.summary import summary
@@ -115,14 +115,14 @@ def question_of(state: str) -> RunQuestion | None:
     return RunQuestion(run, on, int(count))
 
 
-async def question(services: ElicitationServices, run: str, after: RunQuestion | None = None) -> RunQuestion | None:
+async def question(
+    services: ElicitationServices, approvals: Approvals, run: str, after: RunQuestion | None = None
+) -> RunQuestion | None:
     """Return the next question for a form; None if no form can help, or if the previous form asked the same question."""
     current = await services.runs.store.run(run)
     on = current.ask.id if current.ask else ""
     if not on and (proposal := await _newest(services, current.proposal)) is not None and proposal.state == "pending":
-        # Passkeys make no difference here: in a host a person's word is enough, or nothing is.
-        enough = requirement(proposal, "host", passkeys=False) == "word" and proposal_form.can_be_shown(proposal)
-        on = proposal.id if enough else ""
+        on = proposal.id if await proposal_form.is_enough(approvals, proposal) else ""
     count = after.round + 1 if after else 1
     # A form that was dismissed is not shown again in the same call.
     if not on or count > MOST_ROUNDS or (after and after.on == on):

@@ -25,7 +25,7 @@ from mcp_server.approvals.zulip import notice_cards as cards
 from mcp_server.approvals.zulip.notice_cards import Card, PostNotice, ReactionKey, key_of, text_digest
 from mcp_server.approvals.zulip.notice_record import ABOUT, POWERLESS, powerless_mark
 from mcp_server.approvals.zulip.notice_text import APPROVES, REJECTS, ended, waiting
-from mcp_server.approvals.zulip.reviewers import listed_reviewers, person_name
+from mcp_server.approvals.zulip.reviewers import listed_reviewers, person_name, principal_of_account
 from mcp_server.connectors.errors import Denied, Missing, ServiceRefused, UnknownName
 from mcp_server.connectors.outbox_dispatcher import DeliveryAttempt
 from mcp_server.connectors.text.name_match import folded
@@ -507,7 +507,7 @@ class Notices:
 
     async def _decide(self, number: int, card: Card, user: ZulipUser, reaction: Reaction) -> None:
         """Record a person's decision. A refused reaction is reported in the notice, and ignored until it is removed."""
-        person = Approver(person_name(user), "zulip")
+        person = Approver(person_name(user), "zulip", principal=principal_of_account(user))
         note = f"reacted :{reaction.emoji}: to message {number} in Zulip"
         decide = self._approvals.reject if reaction.code in REJECTS else self._approvals.approve
         try:

@@ -34,3 +34,8 @@ def listed_reviewers(entries: Iterable[str], everybody: Collection[ZulipUser], m
 def person_name(user: ZulipUser) -> str:
     """Return a person as a decision records them, with the address: any account may take another's name."""
     return f"{' '.join(user.name.split())[:120]} ({user.delivery_email or user.email})"
+
+
+def principal_of_account(user: ZulipUser) -> str:
+    """Return the principal of a person in Zulip, by which the directory of people knows them: `ann@example.org@zulip`."""
+    return f"{(user.delivery_email or user.email).lower()}@zulip"

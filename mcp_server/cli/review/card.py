@@ -305,6 +305,7 @@ def _deciding(summary: ProposalSummary) -> tuple[CardLine, ...]:
     return (
         *state,
         says[summary.needs],
+        *(CardLine(visible(f"reviewers of {one.where}: {', '.join(one.names)}")) for one in summary.reviewers),
         *((CardLine(several, "yellow"),) if summary.also and summary.waits else ()),
         CardLine(f"expires  {proposal.expires_at:%Y-%m-%d %H:%M} UTC (in {hours // 24} days {hours % 24} hours)"),
         CardLine(f"id       {visible(proposal.id)}"),

@@ -21,7 +21,7 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
 from mcp_server.absent import NotConfigured
-from mcp_server.approvals.approvers import Approvals, requirement
+from mcp_server.approvals.approvers import Approvals
 from mcp_server.approvals.elicitation import proposal_form, run_elicitation
 from mcp_server.approvals.elicitation.proposal_form import FormReply
 from mcp_server.approvals.outcome import outcome_of
@@ -238,8 +238,8 @@ class ProtocolTasks:
         page = await summary(proposal, self._services.review_address)
         where = page["review_url"] or "`knowledge-forge review`"
         task = replace(task, message=f"a person decides at {where}: {page['preview']} ({proposal.why})")
-        enough = requirement(proposal, "host", passkeys=False) == "word" and proposal_form.can_be_shown(proposal)
-        if not (forms and enough and self._services.now() < proposal.expires_at):
+        in_time = self._services.now() < proposal.expires_at
+        if not (forms and in_time and await proposal_form.is_enough(self._approvals, proposal)):
             return task
         form = proposal_form.form(proposal, page)
         return replace(task, status="input_required", forms=(TaskForm(proposal.id, form.text, form.schema),))

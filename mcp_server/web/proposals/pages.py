@@ -109,6 +109,7 @@ async def one(request: PageRequest) -> Response:
     origins = {path: await origins_of(request, path) for path in proposal.documents if proposal.kind != "admin"}
     keys = await state.trust.passkeys()
     common = {
+        "barred": await request.page.approvals.why_barred(proposal, request.person()) if summary.waits else "",
         "trusted": await request.services.taints.trusted(),
         "options": passkeys.signing_options(proposal.hash, keys) if keys else "",
         "showing": showing,

@@ -88,6 +88,8 @@ async def _shown(request: PageRequest, proposal: Proposal, number: int) -> tuple
         return {}, ending(proposal)
     if not summary.approvable:
         return {}, CHANGED
+    if why := await request.page.approvals.why_barred(proposal, request.person()):
+        return {}, f"you can't decide on it: {why}"
     if summary.needs == "passkey":
         return {}, TO_SIGN
     showing = DiffOptions()

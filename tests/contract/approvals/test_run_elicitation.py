@@ -579,7 +579,7 @@ async def test_a_run_is_led_on_by_no_other_model_than_its_own(by: str, tmp_path:
                 assert answer["status"] in ("running", "done")
             elif by == "form":
                 call = Call(Principal(os_user(), "desktop"))
-                question = await run_rounds.question(app.services, run)
+                question = await run_rounds.question(app.services, app.approvals, run)
                 assert question is not None
                 reply = asking_form.FormReply("nothing", filled={"answer": "the second"})
                 await run_rounds.settle(app.services, app.approvals, call, question, reply)

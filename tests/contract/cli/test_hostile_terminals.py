@@ -87,6 +87,9 @@ VERBS: dict[str, list[list[str]]] = {
     "group add": [[ACTS], ["writer", ACTS]],
     "group remove": [[ACTS], ["writer", ACTS]],
     "group list": [[], ["--json"]],
+    "reviewers set": [[ACTS, "writer"], ["guides", ACTS]],
+    "reviewers remove": [[ACTS]],
+    "reviewers list": [[], ["--json"]],
     "review": [
         ["--list"],
         ["--list", "--json"],

@@ -1,0 +1,92 @@
+"""Which people may decide on a proposal.
+
+Pages may have reviewers: then only one of them decides. And a setting leaves proposals of a person's own hosts to others.
+The account of the server at a terminal is the owner, whom neither binds: it can change the reviewers and the setting, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from knowledge.access.directory import Directory, FolderReviewers
+from knowledge.errors import InvalidPath
+from knowledge.state.ports import StateStore
+from knowledge.trust.ports import Proposal
+from mcp_server.approvals.approvers import Approver
+from mcp_server.approvals.proposals import calls_of
+from mcp_server.approvals.views.askers import of_each_asker
+from mcp_server.gate.host_registration import TERMINAL
+
+OWNER = "the owner can in a terminal of the server's account (knowledge-forge review)"
+OWN: Final = (
+    "{principal} asks for it, which is you, and FORGE_PREVENT_SELF_REVIEW leaves that to others; or else {owner}"
+)
+REVIEWED: Final = "it touches pages in {folder}, where only {names} can decide; or else {owner}"
+_DISMISSAL = "kb_dismiss"
+
+
+async def why_barred(state: StateStore, proposal: Proposal, person: Approver, *, prevent_self_review: bool) -> str:
+    """Return why this person can't decide on the proposal, as the end of a sentence; "" if they can."""
+    if person.channel == TERMINAL or (proposal.kind == "admin" and not await _pages(state, proposal)):
+        return ""
+    directory = await state.people.directory()
+    if prevent_self_review and proposal.kind != "admin":
+        for one in await of_each_asker(state.trust, proposal):
+            if is_same_person(directory, person.principal_id, one.principal):
+                return OWN.format(principal=one.principal, owner=OWNER)
+    name = directory.person_of(person.principal_id)
+    for found in await reviewers_of(state, proposal):
+        if not directory.among(name, found.names):
+            return REVIEWED.format(folder=found.where, names=", ".join(found.names), owner=OWNER)
+    return ""
+
+
+async def reviewers_of(state: StateStore, proposal: Proposal) -> Sequence[FolderReviewers]:
+    """Return the reviewers of each touched folder that has some, by folder. A decision takes somebody who is among all of them."""
+    directory = await state.people.directory()
+    if not directory.reviewers:
+        return ()
+    found = {}
+    for path in await _pages(state, proposal):
+        try:
+            reviewers = directory.reviewers_of(path)
+        except InvalidPath:  # a proposal that was edited in the database
+            reviewers = directory.reviewers_of("")
+        if reviewers is not None:
+            found[reviewers.folder] = reviewers
+    return [found[folder] for folder in sorted(found)]
+
+
+def is_same_person(directory: Directory, one: str, other: str) -> bool:
+    """Return whether two principals are the same person: on record, or else by the same account of this machine. Pure."""
+    first, second = directory.person_of(one), directory.person_of(other)
+    if first or second or one == other:
+        return first == second
+    (user, _, host), (other_user, _, other_host) = one.rpartition("@"), other.rpartition("@")
+    # A colon marks principals over HTTP: somebody there may have the name of this account.
+    return user == other_user and not any(":" in each for each in (host, other_host))
+
+
+async def _pages(state: StateStore, proposal: Proposal) -> Sequence[str]:
+    """Return the paths of all pages that the proposal would change, move, delete, or decide about."""
+    paths = dict.fromkeys(_changed(proposal))
+    if proposal.kind != "admin":
+        paths |= dict.fromkeys(proposal.documents)
+    if proposal.tool == _DISMISSAL and isinstance(number := calls_of(proposal)[-1].get("contradiction_id"), int):
+        flag = await state.ledger.flag(number)
+        if flag is not None:
+            paths |= {flag.contradiction.existing.path: None, flag.contradiction.new.path: None}
+    return [path for path in paths if path]
+
+
+def _changed(proposal: Proposal) -> Iterator[str]:
+    try:
+        preview = json.loads(proposal.preview)
+    except ValueError:  # retention has shortened it: the proposal is closed
+        return
+    for one in preview.get("files") or () if isinstance(preview, dict) else ():
+        # A text that is sent to another service is no page.
+        if not one.get("sent"):
+            yield from (str(one[name]) for name in ("path", "moved_from") if one.get(name))
