@@ -43,6 +43,7 @@ from mcp_server.web.knowledge_pages import pages as reading
 from mcp_server.web.link_graph import pages as link_graph
 from mcp_server.web.live_updates import Live
 from mcp_server.web.page_context import FOLDER, LARGEST_LOGIN, Form, PageContext, PageRequest, acts, form_of, reads, see
+from mcp_server.web.people import pages as people
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.proposals import together as several
 from mcp_server.web.runs import pages as runs
@@ -108,6 +109,7 @@ def running_page(
         settings.public_url,
         settings.editor_link and settings.editor_link.within(settings.kb),
         handover,
+        settings.http_url,
     )
     opener = open_browser if settings.open_browser and has_display() else None
     config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
@@ -170,6 +172,15 @@ def page_routes() -> list[Route]:
         Route("/trust/freeze", acts(trust_records.freeze, MANAGE, "/trust"), methods=["POST"]),
         Route("/trust/places", acts(trust_records.trust_place, MANAGE, "/trust"), methods=["POST"]),
         Route("/trust/places/remove", acts(trust_records.distrust_place, MANAGE, "/trust"), methods=["POST"]),
+        Route(people.HERE, reads(people.people, MANAGE)),
+        Route("/people/add", acts(people.add_person, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/remove", acts(people.remove_person, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/token", acts(people.create_token, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/token/revoke", acts(people.revoke_token, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/group", acts(people.join_group, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/group/leave", acts(people.leave_group, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/reviewers", acts(people.add_reviewer, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/reviewers/remove", acts(people.remove_reviewer, MANAGE, people.HERE), methods=["POST"]),
         Route("/pages", reads(lists.tree, READ)),
         Route("/recent", reads(lists.recent, READ)),
         Route("/tags", reads(lists.tags, READ)),

@@ -94,6 +94,7 @@ NAVIGATION = (
     NavigationEntry("/contradictions", "Contradictions", "Decide"),
     NavigationEntry("/journeys", "Journeys", "Decide"),
     NavigationEntry("/runs", "Runs", "Decide"),
+    NavigationEntry("/people", "People", "Manage", SiteRight.MANAGE),
     NavigationEntry("/trust", "Trust", "Manage", SiteRight.MANAGE),
     NavigationEntry("/audit", "Audit", "Manage"),
     NavigationEntry("/passkeys", "Passkeys", "Manage", SiteRight.REVIEW),
@@ -117,7 +118,7 @@ class PageContext:
     """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`.
 
     `public_url` is where a proxy shows it to other machines. `editor` opens a page's file on this one. With a `handover` this process
-    can replace and move the state.
+    can replace and move the state. `client_url` is where MCP clients on other machines reach the server.
     """
 
     services: WebServices
@@ -129,6 +130,7 @@ class PageContext:
     public_url: str | None = None
     editor: EditorLink | None = None
     handover: Handover | None = None
+    client_url: str | None = None
 
     def is_local(self, request: Request) -> bool:
         """Return whether the request came under one of the names of this machine."""

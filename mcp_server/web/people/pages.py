@@ -1,0 +1,176 @@
+"""The page of people: adds and removes them, creates their tokens, and sets groups and reviewers.
+
+Everything here takes what a change of trust takes: the right to manage, and a passkey's signature once there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from knowledge.access.changes import checked_folder, checked_name
+from knowledge.access.directory import Directory
+from knowledge.access.rules import GROUP_MARK
+from knowledge.trust.ports import BearerToken
+from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.gate.host_registration import digest
+from mcp_server.gate.policy import Trust
+from mcp_server.gate.trust.people import PeopleAct, token_holder
+from mcp_server.gate.trust.tokens import minted, state_of
+from mcp_server.presenters.proposal import ending
+from mcp_server.web.page_context import Form, PageRequest, see
+
+HERE: Final = "/people"
+FIRST_DAYS, MOST_DAYS = 90, 3650
+MOST_FOLDERS = 500
+"""Folders at the top that a field offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonCard:
+    """One person as the page shows them. `can_have_token`: the holder of a token of their name is this person."""
+
+    name: str
+    principals: Sequence[str]
+    groups: Sequence[str]
+    tokens: Sequence[BearerToken]
+    can_have_token: bool
+
+
+async def people(request: PageRequest) -> Response:
+    """Show everybody, their groups, and the reviewers of folders."""
+    directory = await request.services.state.people.directory()
+    tokens = [one for one in await request.trust.tokens() if state_of(one, now=request.now) == "valid"]
+    folders, _ = await request.services.index.children("", limit=MOST_FOLDERS)
+    values = {
+        "here": HERE,
+        "people": [_card(directory, name, tokens) for name in directory.people],
+        "groups": directory.groups,
+        "reviewers": directory.reviewers,
+        "names": [*directory.people, *(f"{GROUP_MARK}{group}" for group in directory.groups)],
+        "folders": [one.path for one in folders],
+        "levels": [(int(level), level.meaning) for level in Trust if level >= Trust.READ],
+        "usual_level": int(Trust.EDIT),
+        "days": FIRST_DAYS,
+        "most_days": MOST_DAYS,
+        "passkeys": bool(await request.trust.passkeys()),
+        "account": request.session.user,
+    }
+    return await request.show("people.html", values)
+
+
+def _card(directory: Directory, name: str, tokens: Sequence[BearerToken]) -> PersonCard:
+    principals, holder = directory.people[name], token_holder(name)
+    return PersonCard(
+        name,
+        principals,
+        sorted(directory.groups_of(name)),
+        [one for one in tokens if one.name == name],
+        directory.person_of(holder) == name,
+    )
+
+
+async def add_person(request: PageRequest, form: Form) -> Response:
+    """Add a person, or further principals of one."""
+    name = form.get("name", "").strip()
+    principals = form.get("principals", "").split() or [token_holder(name)]
+    return await _changed(request, "person.add", {"name": name, "principals": principals}, "people")
+
+
+async def remove_person(request: PageRequest, form: Form) -> Response:
+    """Take a principal from a person, or remove the person."""
+    principals = [form["principal"]] if form.get("principal") else []
+    return await _changed(request, "person.remove", {"name": form.get("name", ""), "principals": principals}, "people")
+
+
+async def join_group(request: PageRequest, form: Form) -> Response:
+    """Put a person into a group, which is new or known."""
+    people = [form["person"]] if form.get("person") else []
+    return await _changed(request, "group.add", {"name": form.get("name", "").strip(), "people": people}, "groups")
+
+
+async def leave_group(request: PageRequest, form: Form) -> Response:
+    """Take a person out of a group, or remove the group."""
+    people = [form["person"]] if form.get("person") else []
+    return await _changed(request, "group.remove", {"name": form.get("name", ""), "people": people}, "groups")
+
+
+async def add_reviewer(request: PageRequest, form: Form) -> Response:
+    """Add a person or group to the reviewers of a folder."""
+    folder, names = await _reviewers(request, form)
+    return await _changed(
+        request, "reviewers.set", {"folder": folder, "names": [*names, form.get("who", "")]}, "reviewers"
+    )
+
+
+async def remove_reviewer(request: PageRequest, form: Form) -> Response:
+    """Remove a person or group from the reviewers of a folder; without a name, remove them all."""
+    folder, names = await _reviewers(request, form)
+    left = [one for one in names if one != form["who"]] if form.get("who") else []
+    if form.get("who") and not left:
+        raise CannotDecide(
+            f"{form['who'][:100]} is the only reviewer of {folder}/; add another one first, or remove its reviewers"
+        )
+    return await _changed(request, "reviewers.set", {"folder": folder, "names": left}, "reviewers")
+
+
+async def create_token(request: PageRequest, form: Form) -> Response:
+    """Create a token for a person and show it, this once. With a passkey it is valid once that has signed."""
+    name, (token_id, secret) = checked_name(form.get("name", ""), "a person"), minted()
+    if (await request.services.state.people.directory()).person_of(token_holder(name)) != name:
+        raise CannotDecide(f"{token_holder(name)} is not a principal of {name}; add it to the person first")
+    days, level = form.get("days", "").strip(), form.get("level", "")
+    if not (days.isdecimal() and 1 <= int(days) <= MOST_DAYS) or level not in {str(int(one)) for one in Trust}:
+        raise CannotDecide(f"choose a level, and a number of days from 1 to {MOST_DAYS}")
+    expires_at = request.now + timedelta(days=int(days))
+    arguments = {
+        "name": name,
+        "id": token_id,
+        "secret_digest": digest(secret).hex(),
+        "ceiling": int(level),
+        "toolsets": None,
+        "expires_at": expires_at.isoformat(timespec="seconds"),
+    }
+    proposal = await request.page.approvals.ask("token.create", arguments, request.person())
+    to_sign = bool(await request.trust.passkeys())
+    if not to_sign:
+        done = await request.page.approvals.approve(proposal.id, proposal.hash, request.person())
+        if done.state != "executed":
+            raise CannotDecide(f"the token was not created: {ending(done)}")
+    values = {
+        "here": HERE,
+        "name": name,
+        "holder": token_holder(name),
+        "secret": secret,
+        "expires_at": expires_at,
+        "clients": request.page.client_url or "",
+        "proposal": proposal.id if to_sign else "",
+    }
+    return await request.show("people_token.html", values)
+
+
+async def revoke_token(request: PageRequest, form: Form) -> Response:
+    """Revoke a token, at once."""
+    await request.page.approvals.revoke_token(form.get("id", ""), request.person())
+    return see(f"{HERE}#people")
+
+
+async def _reviewers(request: PageRequest, form: Form) -> tuple[str, Sequence[str]]:
+    """Return the folder that a form names, and its own reviewers."""
+    folder = checked_folder(form.get("folder", "").strip())
+    return folder, (await request.services.state.people.directory()).reviewers.get(folder, ())
+
+
+async def _changed(request: PageRequest, act: PeopleAct, arguments: Mapping[str, Any], section: str) -> Response:
+    """Make the change: at once, or, if there is a passkey, once it signs on the page that is shown next."""
+    proposal = await request.page.approvals.ask(act, arguments, request.person())
+    if await request.trust.passkeys():
+        return see(f"/proposals/{proposal.id}")
+    done = await request.page.approvals.approve(proposal.id, proposal.hash, request.person())
+    if done.state != "executed":
+        raise CannotDecide(f"nothing was changed: {ending(done)}")
+    return see(f"{HERE}#{section}")

@@ -1,0 +1,176 @@
+"""The page of people: a team gets from nothing to running by it alone, and it takes what a change of trust takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from knowledge.access.changes import Changing
+from knowledge.access.directory import DirectoryEntry
+from knowledge.trust.ports import Note
+from mcp_server.app.knowledge_base import utc_now
+from mcp_server.approvals.approvers import Approver
+from mcp_server.gate.host_registration import RefusedToken
+from mcp_server.gate.trust.reconcile import unaccounted
+from tests.support.state.decisions import passkey
+from tests.support.state.ledgers import NOW
+from tests.support.web.review_pages import ME, Place, Visitor, forms, kept, shown
+
+SECRET = re.compile(r'value="(kf_[0-9a-f]{12}_[A-Za-z0-9_-]{43})"')
+HOSTILE = '"><script>alert(1)</script>\u202e'
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    async with kept(tmp_path) as opened:
+        yield opened
+
+
+async def entries(place: Place) -> dict[str, tuple[str, ...]]:
+    directory = await place.app.base.state.people.directory()
+    return {one.label: one.names for one in directory.entries}
+
+
+async def post(visitor: Visitor, address: str, **fields: str) -> str:
+    """Send a form of the page, whichever of those with that address."""
+    csrf = forms(await visitor.look("/people"))["/logout"]["csrf"]
+    return await visitor.post(address, {"csrf": csrf, **fields})
+
+
+async def test_a_team_of_three_gets_from_nothing_to_running_by_the_page_alone(tmp_path: Path) -> None:
+    async with shown(tmp_path, http_url="https://forge.example.com/mcp") as place:
+        owner = await place.visitor()
+        assert "Nobody yet" in await owner.look("/people")
+        assert 'href="/people"' in owner.html
+        await owner.send("/people/add", name="ada", principals=f"{ME}@*")
+        for name in ("ann", "bob"):
+            await owner.look("/people")
+            await post(owner, "/people/add", name=name, principals="")
+        html = await post(owner, "/people/token", name="ann", level="3", days="30")
+        found = SECRET.search(html)
+        assert found is not None
+        assert "https://forge.example.com/mcp" in html
+        assert (await place.app.callers.named(found[1])).id == "ann@token:http"
+        assert found[1] not in await owner.look("/people")
+        assert found[1][3:15] in owner.html
+        for name in ("ann", "bob"):
+            await post(owner, "/people/group", name="@editors", person=name)
+        await post(owner, "/people/reviewers", folder="guides/", who="@editors")
+        await post(owner, "/people/reviewers", folder="guides", who="ada")
+        assert await entries(place) == {
+            "person ada": (f"{ME}@*",),
+            "person ann": ("ann@token:http",),
+            "person bob": ("bob@token:http",),
+            "group @editors": ("ann", "bob"),
+            "reviewers of guides/": ("@editors", "ada"),
+        }
+        assert await unaccounted(place.app.base.state) == []
+        waiting = await place.propose()
+        done = await place.app.approvals.approve(waiting.id, waiting.hash, Approver("bob@token:http", "page"))
+        assert done.state == "executed"
+
+
+async def test_everything_on_the_page_can_be_taken_back(place: Place) -> None:
+    owner = await place.visitor()
+    await post(owner, "/people/add", name="ann", principals="ann@token:http 8f1c@corp:http")
+    await post(owner, "/people/add", name="bob", principals="")
+    secret = SECRET.search(await post(owner, "/people/token", name="ann", level="1", days="1"))
+    await post(owner, "/people/group", name="all", person="ann")
+    for who in ("@all", "bob"):
+        await post(owner, "/people/reviewers", folder="", who=who)
+    await post(owner, "/people/remove", name="ann", principal="8f1c@corp:http")
+    await post(owner, "/people/group/leave", name="all", person="ann")
+    await post(owner, "/people/reviewers/remove", folder="", who="@all")
+    assert (await entries(place))["reviewers of /"] == ("bob",)
+    assert "only reviewer of /" in await post(owner, "/people/reviewers/remove", folder="", who="bob")
+    await post(owner, "/people/reviewers/remove", folder="")
+    await post(owner, "/people/group/leave", name="all")
+    assert await entries(place) == {"person ann": ("ann@token:http",), "person bob": ("bob@token:http",)}
+    assert secret is not None
+    await post(owner, "/people/token/revoke", id=secret[1][3:15])
+    with pytest.raises(RefusedToken, match="revoked"):
+        await place.app.callers.named(secret[1])
+    await post(owner, "/people/remove", name="ann")
+    assert list(await entries(place)) == ["person bob"]
+
+
+async def test_with_a_passkey_nothing_changes_before_it_signs(place: Place) -> None:
+    owner, trust = await place.visitor(), place.app.base.state.trust
+    await post(owner, "/people/add", name="ann", principals="")
+    await trust.add_passkey(passkey(), note=Note("ann", "passkey.add", "blue key", utc_now()))
+    before = await entries(place)
+    for address, fields in (
+        ("/people/add", {"name": "eve", "principals": ""}),
+        ("/people/remove", {"name": "ann"}),
+        ("/people/group", {"name": "all", "person": "ann"}),
+        ("/people/reviewers", {"folder": "", "who": "ann"}),
+    ):
+        assert "Sign and approve" in await post(owner, address, **fields)
+    assert await entries(place) == before
+    html = await post(owner, "/people/token", name="ann", level="3", days="30")
+    assert "Not valid yet" in html
+    secret = SECRET.search(html)
+    assert secret is not None
+    with pytest.raises(RefusedToken):
+        await place.app.callers.named(secret[1])
+    waiting = next(one for one in await trust.lines(states=("pending",)) if one.tool == "token.create")
+    assert secret[1] not in str(await trust.proposal(waiting.id))
+    await place.app.approvals.approve(waiting.id, waiting.hash, Approver(ME, "page", signed="blue key"))
+    assert (await place.app.callers.named(secret[1])).id == "ann@token:http"
+
+
+REFUSED = (
+    ("/people/add", {"name": HOSTILE}, "cannot be the name of a person"),
+    ("/people/add", {"name": "ann", "principals": HOSTILE}, "is no principal"),
+    ("/people/group", {"name": HOSTILE, "person": "ann"}, "there is no person"),
+    ("/people/group", {"name": HOSTILE}, "cannot be the name of a group"),
+    ("/people/reviewers", {"folder": HOSTILE, "who": "ann"}, "control or bidirectional"),
+    ("/people/reviewers", {"folder": "../x", "who": "ann"}, "would leave it"),
+    ("/people/reviewers", {"folder": "x", "who": HOSTILE}, "there is no person"),
+    ("/people/token", {"name": HOSTILE, "level": "3", "days": "3"}, "cannot be the name of a person"),
+    ("/people/token", {"name": "ann", "level": "3", "days": "3"}, "is not a principal of ann"),
+)
+
+
+async def test_what_cannot_be_is_refused_in_one_sentence_without_an_effect(place: Place) -> None:
+    owner = await place.visitor()
+    for address, fields, says in REFUSED:
+        html = await post(owner, address, **fields)
+        assert (owner.status, says in html, "<script>alert" in html) == (409, True, False), html
+    assert await entries(place) == {}
+    assert await place.app.base.state.trust.tokens() == []
+
+
+async def test_names_from_a_state_that_somebody_edited_are_shown_and_never_obeyed(place: Place) -> None:
+    state = place.app.base.state
+    await state.people.change(
+        Changing("ada", NOW).person_added("ann", ["ann@token:http"]), note=Note("ada", "person.add", "", NOW)
+    )
+    insert = (
+        "INSERT INTO forge.directory (kind, who, folder, names, changed_by, changed_at) VALUES (%s, %s, %s, %s, %s, %s)"
+    )
+    names = '["\\"><script>alert(1)</script>"]'
+    for entry in (
+        DirectoryEntry("person", HOSTILE, "", (), HOSTILE, NOW),
+        DirectoryEntry("group", HOSTILE, "", (), HOSTILE, NOW),
+        DirectoryEntry("reviewers", "", HOSTILE, (), HOSTILE, NOW),
+    ):
+        await state.tables.write((insert, (*entry.key, names, entry.by, entry.at)))
+    await state.publish("people", ["by hand"])
+    owner = await place.visitor()
+    html = await owner.look("/people")
+    in_forms = re.compile('value="[^"]*"')  # what a form sends back must be what is stored
+    assert (owner.status, "<script>alert" in html, "\u202e" in in_forms.sub("", html)) == (200, False, False)
+    assert "ann@token:http" in html
+
+
+async def test_a_form_without_its_session_does_nothing(place: Place) -> None:
+    owner = await place.visitor()
+    await owner.post("/people/add", {"name": "eve", "principals": "", "csrf": "guess"})
+    assert (owner.status, await entries(place)) == (403, {})
+    stranger = await place.visitor(logged_in=False)
+    await stranger.post("/people/add", {"name": "eve"})
+    assert (stranger.status, await entries(place)) == (404, {})
