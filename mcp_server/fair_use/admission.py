@@ -21,7 +21,7 @@ class FairUse:
 
     def __init__(self, counts: CallCounts | None = None, most_at_once: int | None = None) -> None:
         self._counts, self._most_at_once = counts, most_at_once
-        self._lanes = {lane: Turns(AT_ONCE, each=OF_ONE) for lane in ("read", "change")}
+        self._turns = Turns({"read": AT_ONCE, "change": AT_ONCE}, each=OF_ONE)
         self._in_progress: Counter[str] = Counter()
 
     @asynccontextmanager
@@ -41,7 +41,7 @@ class FairUse:
             if lane == "none":
                 yield
             else:
-                async with self._lanes[lane].turn(principal):
+                async with self._turns.turn(principal, lane):
                     yield
         finally:
             self._in_progress[principal] -= 1

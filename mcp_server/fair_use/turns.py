@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,18 +18,25 @@ MOST_WAITING = 500
 """Calls of all callers that may wait. Each holds its arguments in memory."""
 PATIENCE_S = 60.0
 """How long a call may wait for its turn."""
+HALF_S = 5.0
+"""After this time half of what a caller used is forgotten."""
+ALIKE_S = 1.0
+"""Callers whose use differs by less than this many seconds are alike: neither waits until no call of the other runs."""
+LOOK_S = 0.25
 MOST_REMEMBERED = 1_000
-"""Callers whose last turn is remembered. A forgotten one counts as new, which only helps it."""
+"""Callers whose use is remembered. A forgotten one counts as new, which only helps it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
     """One call's place in the queue, and later its turn."""
 
+    lane: str
     leave: Callable[[], None] = lambda: None
     granted: anyio.Event = field(default_factory=anyio.Event)
     running: bool = False
     over: bool = False
+    began: float = 0.0
 
 
 _MINE: ContextVar[_Ticket | None] = ContextVar("turn", default=None)
@@ -46,20 +54,27 @@ def leave_turn() -> None:
 
 
 class Turns:
-    """At most `places` calls run at a time, and at most `each` of one caller. The rest wait.
+    """In each lane at most so many calls run at a time as it has places, and at most `each` of one caller. The rest wait.
 
-    A free place goes to the waiting caller with the fewest running calls, and among those to the one whose last turn was longest
-    ago. So a caller that sends one call now and then waits for at most one call of a caller that has a hundred of them in the queue.
+    A free place goes to the waiting caller that used the least time lately. A caller that used clearly more than one whose call is
+    running starts none meanwhile: calls share one interpreter, so each of its calls would slow down the other's. So a caller that
+    calls now and then waits for what is running when it calls, and not for the hundred calls that another one has in the queue.
     """
 
     def __init__(
-        self, places: int, *, each: int, most_waiting: int = MOST_WAITING, patience_s: float = PATIENCE_S
+        self,
+        places: Mapping[str, int],
+        *,
+        each: int,
+        most_waiting: int = MOST_WAITING,
+        patience_s: float = PATIENCE_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._free, self._each, self._most_waiting, self._patience_s = places, each, most_waiting, patience_s
-        self._waiting: dict[str, deque[_Ticket]] = {}
-        self._running: Counter[str] = Counter()
-        self._last_turn: dict[str, int] = {}
-        self._given = 0
+        self._free, self._each, self._most_waiting, self._patience_s = dict(places), each, most_waiting, patience_s
+        self._clock = clock
+        self._waiting: dict[tuple[str, str], deque[_Ticket]] = {}
+        self._running: dict[str, list[_Ticket]] = {}
+        self._used: dict[str, tuple[float, float]] = {}
 
     @property
     def waiting(self) -> int:
@@ -67,7 +82,7 @@ class Turns:
         return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager
-    async def turn(self, who: str) -> AsyncIterator[None]:
+    async def turn(self, who: str, lane: str) -> AsyncIterator[None]:
         """Wait for a turn of that caller, and hold it.
 
         Raises:
@@ -79,16 +94,12 @@ class Turns:
             return
         if self.waiting >= self._most_waiting:
             raise NoTurn(self.waiting)
-        ticket = _Ticket()
+        ticket = _Ticket(lane)
         ticket.leave = partial(self._leave, who, ticket)
-        self._waiting.setdefault(who, deque()).append(ticket)
+        self._waiting.setdefault((lane, who), deque()).append(ticket)
         self._give()
         try:
-            if not ticket.running:
-                with anyio.move_on_after(self._patience_s):
-                    await ticket.granted.wait()
-            if not ticket.running:
-                raise NoTurn(self.waiting, self._patience_s)
+            await self._granted(ticket)
             token = _MINE.set(ticket)
             try:
                 yield
@@ -98,32 +109,61 @@ class Turns:
             ticket.over = True  # tasks that the call has started live on with its context
             self._leave(who, ticket)
 
+    async def _granted(self, ticket: _Ticket) -> None:
+        with anyio.move_on_after(self._patience_s):
+            while not ticket.running:
+                # Looked at again now and then: a call that runs for long has used more and more time.
+                with anyio.move_on_after(LOOK_S):
+                    await ticket.granted.wait()
+                self._give()
+        if not ticket.running:
+            raise NoTurn(self.waiting, self._patience_s)
+
     def _leave(self, who: str, ticket: _Ticket) -> None:
         if ticket.running:
             ticket.running = False
-            self._free += 1
-            self._running[who] -= 1
+            self._free[ticket.lane] += 1
+            self._running[who].remove(ticket)
             if not self._running[who]:
                 del self._running[who]
+            now = self._clock()
+            used = self._forgotten(who, now) + now - ticket.began
+            self._used.pop(who, None)
+            self._used[who] = (used, now)
+            if len(self._used) > MOST_REMEMBERED:
+                del self._used[next(iter(self._used))]
         elif not ticket.granted.is_set():
-            self._waiting[who].remove(ticket)
-            if not self._waiting[who]:
-                del self._waiting[who]
+            self._waiting[ticket.lane, who].remove(ticket)
+            if not self._waiting[ticket.lane, who]:
+                del self._waiting[ticket.lane, who]
         self._give()
 
     def _give(self) -> None:
         """Give free places to those whose turn it is."""
-        while self._free and (ready := [who for who in self._waiting if self._running[who] < self._each]):
-            who = min(ready, key=lambda one: (self._running[one], self._last_turn.get(one, 0)))
-            ticket = self._waiting[who].popleft()
-            if not self._waiting[who]:
-                del self._waiting[who]
-            self._free -= 1
-            self._running[who] += 1
-            self._given += 1
-            self._last_turn.pop(who, None)
-            self._last_turn[who] = self._given
-            if len(self._last_turn) > MOST_REMEMBERED:
-                del self._last_turn[next(iter(self._last_turn))]
-            ticket.running = True
+        now = self._clock()
+        while ready := [key for key in self._waiting if self._may_start(*key, now)]:
+            lane, who = min(ready, key=lambda one: self._used_by(one[1], now))
+            queue = self._waiting.pop((lane, who))
+            ticket = queue.popleft()
+            if queue:
+                self._waiting[lane, who] = queue  # behind the others, for callers that used the same
+            self._free[lane] -= 1
+            ticket.running, ticket.began = True, now
+            self._running.setdefault(who, []).append(ticket)
             ticket.granted.set()
+
+    def _may_start(self, lane: str, who: str, now: float) -> bool:
+        own = [one for one in self._running.get(who, ()) if one.lane == lane]
+        if not self._free[lane] or len(own) >= self._each:
+            return False
+        used = self._used_by(who, now)
+        return all(used <= self._used_by(other, now) + ALIKE_S for other in self._running if other != who)
+
+    def _used_by(self, who: str, now: float) -> float:
+        """Return the seconds for which the caller held turns lately, those that it holds now included."""
+        return self._forgotten(who, now) + sum(now - one.began for one in self._running.get(who, ()))
+
+    def _forgotten(self, who: str, now: float) -> float:
+        """Return the seconds for which it held turns that are over; half of them are forgotten after `HALF_S`."""
+        used, at = self._used.get(who, (0.0, now))
+        return float(used * 0.5 ** ((now - at) / HALF_S))
