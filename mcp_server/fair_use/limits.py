@@ -24,6 +24,11 @@ class CallLimits:
     at_once: int | None = None
 
     @property
+    def open(self) -> int | None:
+        """The most open requests over HTTP, with streams of events, which are no calls: several clients have one each."""
+        return None if self.at_once is None else 2 * self.at_once
+
+    @property
     def bounds(self) -> Sequence[Bound]:
         """The limits on calls in a window of time."""
         named = (("called", self.calls, "FORGE_LIMIT_CALLS"), ("worked", self.heavy, "FORGE_LIMIT_HEAVY"))

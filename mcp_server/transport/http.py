@@ -74,7 +74,14 @@ def http_app(
         app.add_middleware(StepUp, scopes=access.scopes, spec_of=server.spec_of, metadata=about.url)
     # Added last, so it comes first.
     required = access.url is not None
-    app.add_middleware(KnownTokens, named=server.named, required=required, but=open_paths, challenge=challenge)
+    app.add_middleware(
+        KnownTokens,
+        named=server.named,
+        required=required,
+        but=open_paths,
+        challenge=challenge,
+        most_open=access.most_open,
+    )
     return app
 
 

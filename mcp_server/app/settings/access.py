@@ -51,6 +51,8 @@ class HttpAccess:
     key: Path | None = None
     issuers: tuple[Issuer, ...] = ()
     scopes: tuple[ScopeReach, ...] = ()
+    most_open: int | None = None
+    """Requests of one caller that may be open in this process, streams of events included."""
 
     @property
     def origin(self) -> str | None:

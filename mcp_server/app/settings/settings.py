@@ -717,6 +717,7 @@ class Settings:
             self.tls_key,
             self.oauth_issuers,
             self.oauth_scopes,
+            self.call_limits.open,
         )
 
     @property

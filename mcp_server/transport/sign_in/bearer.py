@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from knowledge.errors import StorageError
 from mcp_server.gate.host_registration import Principal, UnknownSecret
+from mcp_server.transport.sign_in.wrong_tokens import TokenChecks, TooManyWrongTokens
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -26,6 +28,8 @@ UNKNOWN_NOW = "the server cannot check tokens right now; try again in a moment"
 RETRY_S = 5
 RECHECK_S = 30.0
 """The interval between two checks of the token of an open stream."""
+TOO_SOON = -32003
+"""The JSON-RPC code of a request that may succeed later, as of every other refusal."""
 LIMITS = "forge.limits"
 """The key in a request's scope under which the limits of its token are."""
 Named = Callable[[str], Awaitable[Principal]]
@@ -59,6 +63,20 @@ def unknown_now() -> JSONResponse:
     return JSONResponse({"error_description": UNKNOWN_NOW}, 503, {"Retry-After": str(RETRY_S)})
 
 
+def later(why: str, retry_s: int) -> JSONResponse:
+    """Return the answer to a request that comes too soon. It is also an error of JSON-RPC, whose sentence hosts show."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": TOO_SOON, "message": why}}
+    return JSONResponse(error, 429, {"Retry-After": str(retry_s)})
+
+
+def too_many_open(principal: str, held: int) -> str:
+    """Return the sentence for a principal with too many open requests."""
+    return (
+        f"{principal} has {held} open requests, streams of events included, the most allowed. Nothing was done. Close some, or a "
+        "person can raise FORGE_LIMIT_AT_ONCE"
+    )
+
+
 def user_of(scope: Mapping[str, Any]) -> str | None:
     """Return the id of the principal whose token `KnownTokens` found in the request, None if there was none."""
     user = scope.get("user")
@@ -68,6 +86,7 @@ def user_of(scope: Mapping[str, Any]) -> str | None:
 class KnownTokens:
     """Passes on requests with a valid credential, and without `required` also those without `Authorization`; answers others with 401.
 
+    At most `most_open` requests of one principal are open, streams included; further ones are answered with 429.
     Requests for the paths of `but` are passed on as they are. `challenge` are further parts of the `WWW-Authenticate` of a 401.
     A stream of events ends within `RECHECK_S` after its token has expired or was revoked; a call that has begun may finish.
 
@@ -82,9 +101,12 @@ class KnownTokens:
         required: bool = False,
         but: Collection[str] = (),
         challenge: Sequence[str] = (),
+        most_open: int | None = None,
     ) -> None:
+        self._most_open, self._open = most_open, Counter[str]()
         self._app, self._named, self._required, self._but = app, named, required, frozenset(but)
         self._challenge = tuple(challenge)
+        self._checks = TokenChecks(named)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -100,9 +122,9 @@ class KnownTokens:
             return
         if token is not None:
             try:
-                principal = await self._named(token)
-            except UnknownSecret as error:
-                await refusal(str(error), self._challenge)(scope, receive, send)
+                principal = await self._checks.principal(token, (scope.get("client") or ("", 0))[0])
+            except (TooManyWrongTokens, UnknownSecret) as error:
+                await self._refused(error)(scope, receive, send)
                 return
             except StorageError:
                 logger.warning("cannot look up a bearer token now", exc_info=True)
@@ -114,9 +136,34 @@ class KnownTokens:
                 # Without the token, because a session would remember it.
                 access = AccessToken(token="", client_id=principal.id, scopes=[])
                 scope = {**scope, "user": AuthenticatedUser(access), LIMITS: principal.limits}
-                if _may_never_end(scope):
-                    await self._while_valid(token, scope, receive, send)
-                    return
+                await self._for_principal(principal, token, scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refused(self, error: TooManyWrongTokens | UnknownSecret) -> JSONResponse:
+        """Return the answer to a request whose token is wrong, or was not looked up: a client must keep that one."""
+        if isinstance(error, TooManyWrongTokens):
+            return later(str(error), error.retry_s)
+        return refusal(str(error), self._challenge)
+
+    async def _for_principal(
+        self, principal: Principal, token: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer the request of that principal, unless it has too many open."""
+        held = self._open[principal.id]
+        if self._most_open is not None and held >= self._most_open:
+            await later(too_many_open(principal.id, held), RETRY_S)(scope, receive, send)
+            return
+        self._open[principal.id] += 1
+        try:
+            answer = self._while_valid if _may_never_end(scope) else self._answered
+            await answer(token, scope, receive, send)
+        finally:
+            self._open[principal.id] -= 1
+            if not self._open[principal.id]:
+                del self._open[principal.id]
+
+    async def _answered(self, _token: str, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
 
     async def _while_valid(self, token: str, scope: Scope, receive: Receive, send: Send) -> None:

@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from knowledge.errors import DatabaseUnavailable
 from mcp_server.app.composition import App, open_app
@@ -29,9 +31,11 @@ from mcp_server.app.settings.access import HttpAccess
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
-from mcp_server.gate.host_registration import TOKEN_HOLDER
+from mcp_server.gate.host_registration import TOKEN_HOLDER, Principal
 from mcp_server.gate.trust.scores import grant
 from mcp_server.transport.http import Parts, http_app
+from mcp_server.transport.sign_in import wrong_tokens
+from mcp_server.transport.sign_in.bearer import KnownTokens
 from mcp_server.transport.sign_in.start import require_certificate, require_sign_in
 from tests.contract.gate.test_tokens import token_for
 from tests.contract.gate.test_trust_gradient import call
@@ -269,3 +273,52 @@ async def test_a_stopped_server_has_every_page_on_disk_whose_writing_it_confirme
         written = [one.body for one in await state.ledger.records(after=0, limit=10_000) if '"kb_merge"' in one.body]
     # An act on record has its page, and a page that was written is on record.
     assert len(written) == len(list(settings.kb.glob("[0-9]*.md"))) >= len(confirmed)
+
+
+async def test_a_flood_of_wrong_tokens_is_answered_with_429_and_keeps_out_nobody_who_signed_in_before(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decision 116."""
+    monkeypatch.setattr(wrong_tokens, "WRONG_PER_MINUTE", 2)
+    async with served(settings, HttpAccess(URL)) as (app, client):
+
+        async def ask(token: str) -> httpx.Response:
+            return await client.post("/mcp", json=HELLO, headers={"authorization": f"Bearer {token}"})
+
+        ann, bob = await token_for(app, "ann"), await token_for(app, "bob")
+        assert (await ask(ann)).status_code == 200
+        assert [(await ask("kf_guess")).status_code for _ in range(3)] == [401, 401, 429]
+        assert (await ask(ann)).status_code == 200
+        refused = await ask(bob)
+        assert (refused.status_code, "www-authenticate" in refused.headers) == (429, False)
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert "This one was not checked, and nothing was done" in refused.json()["error"]["message"]
+
+
+async def test_one_caller_cannot_open_streams_without_end() -> None:
+    end = anyio.Event()
+    answers: list[httpx.Response] = []
+
+    async def stays_open(scope: Scope, receive: Receive, send: Send) -> None:
+        await end.wait()
+        await PlainTextResponse("ok")(scope, receive, send)
+
+    async def named(token: str) -> Principal:
+        return Principal(token, TOKEN_HOLDER)
+
+    app = KnownTokens(stays_open, named=named, required=True, most_open=2)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb") as client:
+
+        async def ask(who: str) -> None:
+            answers.append(await client.get("/mcp", headers={"authorization": f"Bearer {who}"}))
+
+        async with anyio.create_task_group() as tasks:
+            for who in ("ann", "ann", "bob"):
+                tasks.start_soon(ask, who)
+            await anyio.wait_all_tasks_blocked()
+            await ask("ann")
+            assert answers[0].status_code == 429
+            assert answers[0].json()["error"]["message"].startswith("ann@token:http has 2 open requests")
+            end.set()
+        await ask("ann")
+    assert [one.status_code for one in answers[1:]] == [200] * 4
