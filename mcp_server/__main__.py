@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - what is not expected is raised again
         # The escaped streams stay, because the interpreter prints the traceback to them.
-        code = _explained(error)
+        code = explained(error)
     sys.stdout, sys.stderr = streams
     forget()
     return code
@@ -151,7 +151,7 @@ def _common_first(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:at], arguments[at:]
 
 
-def _explained(error: BaseException) -> int:
+def explained(error: BaseException) -> int:
     """Print the reason in one sentence and return the exit code; raise the error if it is a bug and not a person's mistake."""
     cause = _cause(error)
     if isinstance(cause, KeyboardInterrupt):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -18,10 +17,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from mcp_server.app.settings.access import THIS_MACHINE, HttpAccess
-from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.transport import http_limits
+from mcp_server.transport.shared_port import PATH, SharedPort, bound
 from mcp_server.transport.sign_in import resource_metadata
 from mcp_server.transport.sign_in.bearer import KnownTokens
 from mcp_server.transport.sign_in.step_up import StepUp
@@ -32,9 +31,6 @@ logger = logging.getLogger("knowledge_forge")
 Parts = Mapping[str, Callable[[], Awaitable[object]]]
 """What the server needs to serve, by name, each with a cheap read that fails if it is away."""
 
-PATH = "/mcp"
-BACKLOG = 2048
-"""Connections that may wait to be accepted; uvicorn's own default."""
 ENDING_S = 3
 """Time for open requests to finish when the server is stopped. A run, or a question to a person, may take an hour."""
 CLOSING_S, LOOK_S = 6.0, 0.02
@@ -113,19 +109,37 @@ def ready(parts: Parts, *, naming: bool = True) -> Callable[[Request], Awaitable
     return answer
 
 
+def log_addresses(addresses: str) -> None:
+    """Log where clients reach the server."""
+    logger.info("serving %s", addresses)
+
+
 async def serve_http(
     server: ForgeServer,
     address: HttpAddress,
     access: HttpAccess = THIS_MACHINE,
     parts: Parts | None = None,
+    *,
+    port: SharedPort | None = None,
 ) -> None:
     """Log the address and serve until a signal that ends programs."""
-    await serve_app(http_app(server, access, parts), address, access)
+    await serve_app(http_app(server, access, parts), address, access, port=port)
 
 
-async def serve_app(app: Starlette, address: HttpAddress, access: HttpAccess, paths: Sequence[str] = (PATH,)) -> None:
-    """Log the address of each path, and serve the application until a signal that ends programs."""
-    with bound(address) as listening:
+async def serve_app(
+    app: Starlette,
+    address: HttpAddress,
+    access: HttpAccess,
+    paths: Sequence[str] = (PATH,),
+    *,
+    port: SharedPort | None = None,
+) -> None:
+    """Log the address of each path, and serve the application until a signal that ends programs.
+
+    One of several processes is given the `port` that it shares with the others.
+    """
+    used = port or SharedPort(bound(address), log_addresses)
+    with used.listening as listening:
         config = http_limits.bounded(
             app,
             http_limits.MCP,
@@ -139,13 +153,13 @@ async def serve_app(app: Starlette, address: HttpAddress, access: HttpAccess, pa
         where = f"{scheme}://{HttpAddress(address.host, listening.getsockname()[1])}"
         addresses = ", ".join(f"{where}{path}" for path in paths)
         if sys.platform == "win32":
-            logger.info("serving %s", addresses)
+            used.begun(addresses)
             await running.serve(sockets=[listening])
             return
         async with anyio.create_task_group() as tasks:
             await tasks.start(stop_on_signal, running)
-            # A program that reads the address may send a signal at once, so signals are handled before it is logged.
-            logger.info("serving %s", addresses)
+            # A program that reads the address may send a signal at once, so signals are handled before it is told.
+            used.begun(addresses)
             # `serve` would raise the signal again after this, and that would end the process before anything is closed.
             await running._serve(sockets=[listening])  # noqa: SLF001 - as above
             with anyio.move_on_after(CLOSING_S):
@@ -165,25 +179,3 @@ async def stop_on_signal(running: uvicorn.Server, *, task_status: TaskStatus[Non
                 for task in running.server_state.tasks:
                     task.cancel()
             running.should_exit = True
-
-
-def bound(address: HttpAddress) -> socket.socket:
-    """Return a socket that listens at `address`; port 0 takes any free port.
-
-    Raises:
-        BadSetting: the port is in use or not permitted.
-    """
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family)
-    try:
-        # A restarted server can bind the port while connections of the old one are in TIME_WAIT.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address.host, address.port))
-        # Listen before the address is logged, because clients may connect at once; and so two servers never share the port.
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise BadSetting(
-            "--http", str(address), f"cannot listen there: {error.strerror}; choose another port"
-        ) from error
-    return listening

@@ -77,6 +77,15 @@ class Settings:
         ),
         shown="stdio",
     )
+    http_workers: int = setting(
+        "FORGE_HTTP_WORKERS",
+        values.integer(1, 64),
+        (
+            "The number of processes that serve HTTP on one port ([guide](../guides/serve-a-team.md#several-processes-and-machines)). "
+            "A process that ends is replaced."
+        ),
+        default=1,
+    )
     http_url: str | None = setting(
         "FORGE_HTTP_URL",
         values.http_url,

@@ -22,6 +22,7 @@ from mcp_server.telemetry.monitors import monitored, require_packages
 if TYPE_CHECKING:
     from mcp_server.app.composition import App
     from mcp_server.transport.http import Parts
+    from mcp_server.transport.shared_port import SharedPort
 
 YOUNG = 50_000
 """Number of new objects after which Python looks for reference cycles, of which there are hardly any. With Python's
@@ -32,28 +33,49 @@ default of 700, a merge spent a fifth of its time on this.
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("--http", metavar="HOST:PORT", help="serve Streamable HTTP instead of stdio")
+    parser.add_argument(
+        "--workers", "--http-workers", dest="http_workers", metavar="N", help="serve HTTP with N processes on one port"
+    )
     parser.add_argument("--toolsets", metavar="A,B", help="list only these toolsets (trust is always listed)")
     parser.add_argument("--read-only", action="store_const", const="true", help="list only tools that read")
 
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Serve until the host disconnects."""
-    logging.getLogger("knowledge_forge").setLevel(logging.INFO)
-    write_log(settings)
-    require_packages(settings)
+    prepare(settings)
     if settings.file is not None:
         logging.getLogger("knowledge_forge").info("settings from %s", settings.file)
     if settings.http is None and sys.stdin is not None and sys.stdin.isatty():
         say(
             f"serving {settings.kb} over stdio, as an MCP host starts it; nothing is to be typed here, and Ctrl-C stops it"
         )
-    gc.set_threshold(YOUNG)
-    return_freed_memory()
-    anyio.run(_serve_several if settings.knowledge_bases else _serve, settings)
+    if settings.http is not None and settings.http_workers > 1:
+        from mcp_server.transport.supervisor import supervise  # only its workers need the rest
+
+        return supervise(settings, settings.http)
+    serve(settings)
     return 0
 
 
-async def _serve(settings: Settings) -> None:
+def prepare(settings: Settings) -> None:
+    """Set up logging and memory of a process that serves.
+
+    Raises:
+        BadSetting: packages that the settings need are missing.
+    """
+    logging.getLogger("knowledge_forge").setLevel(logging.INFO)
+    write_log(settings)
+    require_packages(settings)
+    gc.set_threshold(YOUNG)
+    return_freed_memory()
+
+
+def serve(settings: Settings, port: SharedPort | None = None) -> None:
+    """Serve until the host disconnects, or over HTTP until a signal. One of several processes is given their `port`."""
+    anyio.run(_serve_several if settings.knowledge_bases else _serve, settings, port)
+
+
+async def _serve(settings: Settings, port: SharedPort | None) -> None:
     from mcp_server.app.composition import open_app  # 0.6 s, which --help and a mistyped option need not wait for
 
     async with open_app(settings) as app, AsyncExitStack() as stack:
@@ -66,7 +88,7 @@ async def _serve(settings: Settings) -> None:
 
             access, state = settings.http_access, app.base.state
             await require_sign_in(settings.http, access, state, app.services.now)
-            await serve_http(server, settings.http, access, _parts(app))
+            await serve_http(server, settings.http, access, _parts(app), port=port)
             return
         from mcp_server.transport.stdio import serve_stdio
 
@@ -77,7 +99,7 @@ async def _serve(settings: Settings) -> None:
         await serve_stdio(server)
 
 
-async def _serve_several(settings: Settings) -> None:
+async def _serve_several(settings: Settings, port: SharedPort | None) -> None:
     """Serve every knowledge base that the settings name at one address, each with its own state, trust, tokens and keys."""
     from mcp_server.app.composition import open_app  # as above
     from mcp_server.transport.http import http_app, serve_app
@@ -98,7 +120,7 @@ async def _serve_several(settings: Settings) -> None:
         parts = {name: _parts(app) for name, app in apps.items()}
         served = {name: http_app(app.server, bases[name].http_access, parts[name]) for name, app in apps.items()}
         paths = [f"{PREFIX}{name}/mcp" for name in bases]
-        await serve_app(several_app(served, parts), address, settings.http_access, paths)
+        await serve_app(several_app(served, parts), address, settings.http_access, paths, port=port)
 
 
 def _parts(app: App) -> Parts:

@@ -95,7 +95,8 @@ async def serving(settings: Settings, **more: Any) -> AsyncIterator[HttpAddress]
     """Serve HTTP in this process on a free port."""
     import uvicorn
 
-    from mcp_server.transport.http import bound, http_app
+    from mcp_server.transport.http import http_app
+    from mcp_server.transport.shared_port import bound
 
     async with open_app(settings, indexing=False, **more) as app:
         with bound(HttpAddress("127.0.0.1", 0)) as listening:

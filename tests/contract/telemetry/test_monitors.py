@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from mcp_server.app.settings.values import HttpAddress
-from mcp_server.transport.http import bound
+from mcp_server.transport.shared_port import bound
 from tests.support.knowledge_bases.folders import write
 from tests.support.processes.free_port import free_port
 

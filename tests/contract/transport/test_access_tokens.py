@@ -36,7 +36,8 @@ from mcp_server.app.settings.values import HttpAddress
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallFailed
 from mcp_server.gate.trust.scores import grant
-from mcp_server.transport.http import bound, http_app
+from mcp_server.transport.http import http_app
+from mcp_server.transport.shared_port import bound
 from tests.contract.gate.test_tokens import token_for
 from tests.contract.gate.test_trust_gradient import ERAS, call
 from tests.contract.transport.test_http import HEADERS, HELLO

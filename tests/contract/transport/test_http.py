@@ -22,7 +22,8 @@ from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.gate.host_registration import enrol, os_user
-from mcp_server.transport.http import bound, http_app, stop_on_signal
+from mcp_server.transport.http import http_app, stop_on_signal
+from mcp_server.transport.shared_port import bound
 from tests.support.knowledge_bases.folders import write
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

@@ -19,7 +19,8 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
-from mcp_server.transport.http import bound, http_app
+from mcp_server.transport.http import http_app
+from mcp_server.transport.shared_port import bound
 from mcp_server.transport.sign_in import bearer
 from tests.contract.gate.test_tokens import token_for
 from tests.contract.transport.test_http import HEADERS, HELLO

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.transport import http
 from mcp_server.transport import http_limits as bounds
+from mcp_server.transport.shared_port import SharedPort, bound
 from mcp_server.web import application
 from tests.support.knowledge_bases.folders import write
 from tests.support.processes.socket_server import Prompt
@@ -55,8 +57,7 @@ def tight(monkeypatch: pytest.MonkeyPatch, **less: Any) -> None:
 @asynccontextmanager
 async def mcp_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
-    listening = http.bound(HttpAddress("127.0.0.1", 0))
-    monkeypatch.setattr(http, "bound", lambda _address: listening)
+    listening = bound(HttpAddress("127.0.0.1", 0))
     servers: list[uvicorn.Server] = []
 
     class Kept(uvicorn.Server):
@@ -66,7 +67,8 @@ async def mcp_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
     monkeypatch.setattr(uvicorn, "Server", Kept)
     async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
-        tasks.start_soon(http.serve_http, app.server, HttpAddress("127.0.0.1", 0))
+        port = SharedPort(listening, http.log_addresses)
+        tasks.start_soon(partial(http.serve_http, app.server, HttpAddress("127.0.0.1", 0), port=port))
         yield int(listening.getsockname()[1])
         # If it were cancelled, the event loop would wait for the open requests when it closes.
         servers[0].should_exit = True
@@ -167,7 +169,7 @@ async def test_headers_are_read_up_to_a_limit_even_if_they_arrive_together(
 
 @asynccontextmanager
 async def flowing(app: ASGIApp, **less: Any) -> AsyncIterator[int]:
-    listening = http.bound(HttpAddress("127.0.0.1", 0))
+    listening = bound(HttpAddress("127.0.0.1", 0))
     server = Prompt(bounds.bounded(app, bounds.ClientLimits(10, **less), lifespan="off"))
     running = asyncio.create_task(server._serve(sockets=[listening]))
     try:

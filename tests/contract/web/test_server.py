@@ -27,7 +27,7 @@ from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.environment import has_display
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
-from mcp_server.transport.http import bound
+from mcp_server.transport.shared_port import bound
 from mcp_server.web.address import address, holder_of, lease_name
 from mcp_server.web.ports import LOWEST_PORT, PORTS, listening, preferred_port
 from tests.support.knowledge_bases.folders import write
