@@ -298,7 +298,7 @@ class ActCommits:
             await self._put(*prepared)
             with anyio.CancelScope(shield=True):
                 try:
-                    await anyio.to_thread.run_sync(self._move_head, checkout, built)
+                    await anyio.to_thread.run_sync(self.move_head, checkout, built)
                 except CommitWaits:
                     await self._records.forget()
                     raise
@@ -307,8 +307,12 @@ class ActCommits:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(making.__exit__, None, None, None)
 
-    def _move_head(self, checkout: Checkout, built: BuiltCommits) -> None:
-        """Publish the commits. HEAD moves by that, which is no reason to compare all pages with their histories."""
+    def move_head(self, checkout: Checkout, built: BuiltCommits) -> None:
+        """Publish the commits; blocks. HEAD moves by that, which is no reason to compare all pages with their histories.
+
+        Raises:
+            CommitWaits: as `Checkout.publish`.
+        """
         before = self._moves.moved() if self._moves else ""
         checkout.publish(built)
         if self._moves and not before:

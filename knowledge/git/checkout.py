@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -80,12 +80,18 @@ class IndexedFile:
 
 @dataclass(frozen=True, slots=True)
 class CommitPart:
-    """One commit to make: a blob for each path of the repository, None for a path that goes."""
+    """One commit to make: a blob for each path of the repository, None for a path that goes.
+
+    A file keeps its mode unless `modes` has another. `joins` is a commit of another branch that this one merges; if nothing else is
+    in it, that commit itself is taken.
+    """
 
     files: Mapping[str, str | None]
     message: str
     author: tuple[str, str]
     at: datetime
+    modes: Mapping[str, str] = field(default_factory=dict)
+    joins: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +172,10 @@ class Checkout:
     def head(self) -> str:
         """Return the newest commit that is checked out, "" if there is none."""
         return self.git.run("rev-parse", "-q", "--verify", "HEAD^{commit}", codes=(0, 1)).line
+
+    def is_ancestor(self, commit: str, other: str) -> bool:
+        """Return whether the other commit has this one in its history, or is it."""
+        return self.git.run("merge-base", "--is-ancestor", commit, other, codes=(0, 1)).code == 0
 
     def entries(self, commit: str, paths: Sequence[str]) -> Mapping[str, TreeEntry]:
         """Return the files of the commit among these paths of the repository."""
@@ -282,10 +292,13 @@ class Checkout:
             name, address = self.person()
             commits: list[str] = []
             for part in parts:
-                self._put(copy, branch, part.files)
+                self._put(copy, branch, part)
                 tree = self.git.run("write-tree", index=copy).line
                 parent = commits[-1] if commits else branch.commit
-                commits.append(self._commit(tree, parent, part, (name, address)))
+                if part.joins and tree == self._tree_of(part.joins) and self.is_ancestor(parent, part.joins):
+                    commits.append(part.joins)
+                else:
+                    commits.append(self._commit(tree, parent, part, (name, address)))
             left = {path: blob for part in parts for path, blob in part.files.items()}
             present = [path for path, blob in left.items() if blob and os.path.lexists(self.top / path)]
             for some in some_of(present):
@@ -334,7 +347,7 @@ class Checkout:
             if self._has(self.head(), commit):
                 return True
             branch = self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1)).line
-            tree = self.git.run("rev-parse", f"{commit}^{{tree}}").line
+            tree = self._tree_of(commit)
             if not branch or self.head() != base or self._tree_of_index() != tree:
                 return False
             with self.git.moving(branch, commit, base) as move:
@@ -342,6 +355,9 @@ class Checkout:
         except GitFailed:
             return False
         return True
+
+    def _tree_of(self, commit: str) -> str:
+        return self.git.run("rev-parse", f"{commit}^{{tree}}").line
 
     def _tree_of_index(self) -> str:
         copy = self._new_copy()
@@ -365,7 +381,7 @@ class Checkout:
 
     def _has(self, head: str, commit: str) -> bool:
         """Return whether the commit is on the branch, or was before its history was rewritten."""
-        if self.git.run("merge-base", "--is-ancestor", commit, head, codes=(0, 1, 128)).code == 0:
+        if self.git.run("merge-base", "--is-ancestor", commit, head, codes=(0, 1, 128)).code == 0:  # 128: it is gone
             return True
         reflog = self.git.run("log", "-g", "-n", "1000", "--format=%H", "HEAD", codes=(0, 128)).output
         return commit.encode() in reflog.split()
@@ -389,13 +405,14 @@ class Checkout:
                 "you have staged changes that are not committed", "commit them, or git restore --staged ."
             )
 
-    def _put(self, index: Path, branch: Branch, files: Mapping[str, str | None]) -> None:
-        """Put the blobs into the index; a file keeps its mode."""
-        known = self.entries(branch.commit, list(files))
+    def _put(self, index: Path, branch: Branch, part: CommitPart) -> None:
+        """Put the blobs into the index."""
+        known = self.entries(branch.commit, list(part.files))
         none = "0" * len(branch.commit)
         lines = []
-        for path, blob in files.items():
+        for path, blob in part.files.items():
             mode = known[path].mode if path in known and known[path].mode.startswith("100") else FILE
+            mode = part.modes.get(path, mode)
             lines.append(f"0 {none}\t{path}" if blob is None else f"{mode} {blob} 0\t{path}")
         stdin = b"".join(os.fsencode(line) + b"\0" for line in lines)
         self.git.run("update-index", "-z", "--index-info", stdin=stdin, index=index)
@@ -409,7 +426,8 @@ class Checkout:
             "GIT_COMMITTER_EMAIL": person[1],
         }
         message = part.message.encode("utf-8", "replace")
-        asked = ("commit-tree", tree, "-p", parent, "-F", "-")
+        parents = [word for one in (parent, part.joins) if one for word in ("-p", one)]
+        asked = ("commit-tree", tree, *parents, "-F", "-")
         return self.git.run(*asked, stdin=message, variables=identity).line
 
     def _lock(self, index: Path, lock: Path) -> None:

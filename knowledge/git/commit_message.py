@@ -162,12 +162,27 @@ def subject_of(act: ActOnPages) -> str:
 
 def outside_message(paths: Sequence[str], record: int) -> str:
     """Return the message of the commit of edits made outside the server that an act builds on."""
+    return _outside(paths, f"Change {record} builds on this text, which was not committed.")
+
+
+def edits_message(paths: Sequence[str]) -> str:
+    """Return the message of the commit of edits made outside the server, before they are sent to a remote."""
+    return _outside(paths, "These edits were not committed.")
+
+
+def joining_message(remote: str, counts: Mapping[str, int]) -> str:
+    """Return the message of the commit that merges a remote's branch; `counts` of pages, such as `{"merged": 3}`."""
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"Merge {one_line(remote)}\n\n" + (f"Pages: {told}.\n\n" if told else "") + "Forge-Source: sync\n"
+
+
+def _outside(paths: Sequence[str], why: str) -> str:
     rest = len(paths) - 1
     others = f" and {rest} more page{'s'[: rest != 1]}" if rest else ""
     subject = f"Edit {one_line(paths[0])}{others} {OUTSIDE_SUBJECT}"
     if len(subject) > LONGEST_SUBJECT:
         subject = subject[: LONGEST_SUBJECT - 3] + "..."
-    return f"{subject}\n\nChange {record} builds on this text, which was not committed.\n\nForge-Source: outside\n"
+    return f"{subject}\n\n{why}\n\nForge-Source: outside\n"
 
 
 def one_line(text: str, most: int = LONGEST_VALUE) -> str:

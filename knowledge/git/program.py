@@ -57,10 +57,11 @@ class NoGit(KnowledgeError):
 
 @dataclass(frozen=True, slots=True)
 class GitRun:
-    """The exit code and the output of a run."""
+    """The exit code, the output, and the error output of a run."""
 
     code: int
     output: bytes
+    said: str = ""
 
     @property
     def line(self) -> str:
@@ -76,6 +77,8 @@ class Git:
     folder: Path
     environment: Mapping[str, str]
     longest_s: float = LONGEST_S
+    settings: Sequence[tuple[str, str]] = CONFIGURED
+    """Configuration that counts more than that of the repository and the person."""
 
     @classmethod
     def at(cls, folder: Path, environment: Mapping[str, str]) -> Git:
@@ -115,7 +118,7 @@ class Git:
                 raise
         if process.returncode not in codes:
             raise GitFailed(arguments, os.fsdecode(said))
-        return GitRun(process.returncode, output)
+        return GitRun(process.returncode, output, os.fsdecode(said))
 
     @contextmanager
     def moving(self, ref: str, new: str, old: str) -> Iterator[Callable[[], None]]:
@@ -140,7 +143,7 @@ class Git:
                 process.wait()
 
     def _started(self, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        settings = [word for name, value in CONFIGURED for word in ("-c", f"{name}={value}")]
+        settings = [word for name, value in self.settings for word in ("-c", f"{name}={value}")]
         return subprocess.Popen(  # noqa: S603 - the arguments are ours, and paths come after `--` or on stdin
             [self.program, *settings, *arguments],
             cwd=self.folder,

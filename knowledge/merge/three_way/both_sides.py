@@ -10,6 +10,8 @@ from knowledge.merge.model import Conflict
 from knowledge.merge.three_way.join import join
 
 NOW_MARK, MIDDLE_MARK, YOURS_MARK = "<<<<<<< the page now", "=======", ">>>>>>> your text"
+OTHER_MARK = ">>>>>>> the other side"
+"""In place of `YOURS_MARK` if the other text is no text of the person, but one that a synchronisation brought."""
 SideTaken = Literal["now", "yours", "both"]
 
 
@@ -18,9 +20,9 @@ def conflicts_between(base: str, now: str, yours: str) -> Sequence[Conflict]:
     return join(cut(base), cut(now), cut(yours)).conflicts
 
 
-def with_both_sides(base: str, now: str, yours: str) -> str:
+def with_both_sides(base: str, now: str, yours: str, *, mark: str = YOURS_MARK) -> str:
     """Return the page as it is now with the person's changes; where both changed the same text, it has both, marked."""
-    return _with(base, now, yours, lambda _, conflict: _marked(conflict))
+    return _with(base, now, yours, lambda _, conflict: _marked(conflict, mark))
 
 
 def with_sides_taken(base: str, now: str, yours: str, taken: Sequence[SideTaken | None]) -> str:
@@ -42,7 +44,7 @@ def with_sides_taken(base: str, now: str, yours: str, taken: Sequence[SideTaken 
 
 def is_unsettled(text: str) -> bool:
     """Return whether marks of `with_both_sides` are left."""
-    return any(line.rstrip() in (NOW_MARK, YOURS_MARK) for line in text.splitlines())
+    return any(line.rstrip() in (NOW_MARK, YOURS_MARK, OTHER_MARK) for line in text.splitlines())
 
 
 def as_sent(before: str, text: str) -> str:
@@ -63,7 +65,7 @@ def _with(base: str, now: str, yours: str, side: Callable[[int, Conflict], str])
     return "".join([text if text.endswith("\n") or not rest else f"{text}\n", *rest])
 
 
-def _marked(conflict: Conflict) -> str:
+def _marked(conflict: Conflict, mark: str = YOURS_MARK) -> str:
     ours, theirs = (f"{side.rstrip()}\n" if side.strip() else "" for side in (conflict.ours, conflict.theirs))
     end = conflict.ours[len(conflict.ours.rstrip()) :] or "\n"
-    return f"{NOW_MARK}\n{ours}{MIDDLE_MARK}\n{theirs}{YOURS_MARK}{end}"
+    return f"{NOW_MARK}\n{ours}{MIDDLE_MARK}\n{theirs}{mark}{end}"

@@ -46,6 +46,19 @@ def git_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in needed if name in os.environ}
 
 
+def git_remote_environment() -> dict[str, str]:
+    """Return the environment of a fetch or a push: also what git and ssh need to reach a remote and to sign in there."""
+    proxies = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+    needed = (
+        *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY"),
+        *("GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"),
+        *("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+        *proxies,
+        *(name.upper() for name in proxies),
+    )
+    return {**git_environment(), **{name: os.environ[name] for name in needed if name in os.environ}}
+
+
 def text_editor() -> str:
     """Return the command of the person's text editor: VISUAL, EDITOR, or the system's usual one."""
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or ("notepad" if sys.platform == "win32" else "vi")

@@ -165,6 +165,7 @@ VERBS: dict[str, list[list[str]]] = {
     "export folder": [[f"no{ACTS}folder/x"], ["{kb}/x"]],
     "export jsonl": [["-"], [f"no{ACTS}folder/file"]],
     "import": [[ACTS, "x"], ["jsonl", f"no{ACTS}file"], ["folder", "{kb}"], ["memory-jsonl", "{kb}/../memory.jsonl"]],
+    "sync": [[], ["--json"], [ACTS]],
     "audit verify": [[]],
     "audit export": [[]],
     "audit search": [[], ["owned"], [ACTS, "--path", ACTS], ["--until", ACTS]],
