@@ -20,7 +20,7 @@ Kind = Literal["call", "flag", "admin"]
 State = Literal["pending", "approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded"]
 Channel = Literal["host", "page", "terminal", "zulip"]
 """Where a person decided: in the host that asked, on the review page, in a terminal, by a reaction to a message in Zulip."""
-Purpose = Literal["login", "session", "known", "challenge", "form"]
+Purpose = Literal["login", "session", "person", "known", "challenge", "form"]
 
 LONGEST_CLAIM_S = 60.0
 """How long a process may take to execute a proposal. A claim that ends later was made before the clock was set back."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Channel, Proposal
+from knowledge.trust.ports import Channel, Passkey, Proposal, TrustRecords
 from mcp_server.approvals.proposals import principal_of
 from mcp_server.approvals.views.present import PATIENCE_S, Present
-from mcp_server.gate.host_registration import SIGNED_IN
+from mcp_server.gate.host_registration import is_signed_in
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
@@ -69,11 +69,30 @@ class Approver:
     def principal_id(self) -> str:
         """The principal of the person who decides: on the site that of their login, such as `8f1c@corp:http` or `ada@page`."""
         # Whoever logged in at a sign-in server has the name of their principal.
-        return self.principal or (self.name if self.name.endswith(SIGNED_IN) else f"{self.name}@{self.channel}")
+        return self.principal or (self.name if self.signed_in else f"{self.name}@{self.channel}")
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether this is somebody of a sign-in server, on the site. Their name is that of their principal over MCP."""
+        return self.channel == "page" and is_signed_in(self.name)
+
+
+async def own_passkeys(trust: TrustRecords, user: str) -> Sequence[Passkey]:
+    """Return the passkeys that sign for this user: the owner's for each account of the server's machine, otherwise their own."""
+    found = await trust.passkeys()
+    return [one for one in found if (one.user == user if is_signed_in(user) else not is_signed_in(one.user))]
+
+
+async def must_sign(trust: TrustRecords, user: str) -> bool:
+    """Return whether a passkey has to sign this user's approvals from `LOWEST_SIGNED` on.
+
+    The owner's word counts until they have a passkey. Everybody else needs one: only the owner can be asked at the machine.
+    """
+    return is_signed_in(user) or bool(await own_passkeys(trust, user))
 
 
 def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requirement:
-    """Return the requirement for approving `proposal` in `channel`; `passkeys` says whether any is registered.
+    """Return the requirement for approving `proposal` in `channel`; `passkeys` says whether one must sign.
 
     A rejection counts in every channel. Pure.
     """

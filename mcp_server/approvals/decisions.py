@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import ProposalSettled
 from knowledge.trust.ports import Note, Proposal, ProposalVerdict, TrustRecords
-from mcp_server.approvals.approvers import WEAK, AdminAct, Approver, CannotDecide, require_trust, requirement
+from mcp_server.approvals.approvers import (
+    WEAK,
+    AdminAct,
+    Approver,
+    CannotDecide,
+    must_sign,
+    require_trust,
+    requirement,
+)
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
 from mcp_server.approvals.reviewers.deciders import why_barred
@@ -309,7 +317,7 @@ class Decisions:
         Raises:
             CannotDecide: it doesn't.
         """
-        wanted = requirement(proposal, person.channel, passkeys=bool(await self._trust.passkeys()))
+        wanted = requirement(proposal, person.channel, passkeys=await must_sign(self._trust, person.name))
         if wanted == "elsewhere":
             raise CannotDecide(
                 f"{proposal.id} needs level {proposal.level_needed}: it is decided on the review page "

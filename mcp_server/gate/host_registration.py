@@ -112,6 +112,11 @@ class Principal:
         return self.host == TOKENLESS
 
 
+def is_signed_in(name: str) -> bool:
+    """Return whether that is the principal of somebody of a sign-in server or with a token, and no account of this machine."""
+    return name.endswith(SIGNED_IN) and "@" in name and not name.endswith(f"@{TOKENLESS}")
+
+
 def os_user() -> str:
     """Return the name of the account that this process runs as, or its number if it has no name."""
     try:

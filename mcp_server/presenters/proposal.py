@@ -20,7 +20,7 @@ from knowledge.state.retention.cuts import NOT_SHOWN, shortened_text
 from knowledge.trust.codec import LONGEST_SENTENCE
 from knowledge.trust.ports import Channel, Proposal, ProposalLine, State
 from knowledge.writing.answers import HistoryLine
-from mcp_server.approvals.approvers import Requirement, requirement
+from mcp_server.approvals.approvers import Requirement, must_sign, requirement
 from mcp_server.approvals.proposals import AGAINST, PLACES, REPEATS, RUN, principal_of
 from mcp_server.approvals.reviewers.deciders import reviewers_of
 from mcp_server.approvals.summary import becomes
@@ -142,9 +142,18 @@ class ProposalSummary:
 
 
 async def proposal_summary(
-    state: StateStore, proposal: Proposal, channel: Channel, *, now: datetime, present: Present | None = None
+    state: StateStore,
+    proposal: Proposal,
+    channel: Channel,
+    *,
+    now: datetime,
+    present: Present | None = None,
+    user: str = "",
 ) -> ProposalSummary:
-    """Return the proposal as it is shown in `channel`; `present` is its present state, if a page has changed since."""
+    """Return the proposal as it is shown in `channel` to `user`, by default the owner.
+
+    `present` is its present state, if a page has changed since.
+    """
     asker, *also = await askers_of(state, proposal, now=now)
     contradictions: list[Contradiction] = []
     if proposal.kind == "flag":
@@ -155,7 +164,7 @@ async def proposal_summary(
     elif proposal.tool == "kb_dismiss" and isinstance(flag_id := calls_in(proposal)[-1].get("contradiction_id"), int):
         flag = await state.ledger.flag(flag_id)
         contradictions = [] if flag is None else [flag.contradiction]
-    passkeys = bool(await state.trust.passkeys())
+    passkeys = await must_sign(state.trust, user)
     needs = requirement(proposal, channel, passkeys=passkeys)
     reviewers = await reviewers_of(state, proposal) if proposal.state == "pending" else ()
     if present is None or not present.preview:

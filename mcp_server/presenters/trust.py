@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from knowledge.state.ports import StateStore
-from mcp_server.gate.host_registration import TOKEN_HOLDER, UNENROLLED, Principal
+from mcp_server.gate.host_registration import TOKEN_HOLDER, UNENROLLED, Principal, is_signed_in, os_user
 from mcp_server.gate.trust.scores import grant_of, is_person, trust_record_of
 
 
@@ -57,6 +57,8 @@ async def trust_summary(state: StateStore, name: str, *, now: datetime) -> Trust
 async def known_principals(state: StateStore, user: str) -> list[str]:
     """Return, by name, the principals with a trust record, and those of tokens and `user`'s hosts that have none yet."""
     hosts = [*(one.host for one in await state.enrolments()), UNENROLLED]
+    # The hosts are those of the account that serves the site, whoever of the team looks at them.
+    user = os_user() if is_signed_in(user) else user
     holders = (Principal(token.name, TOKEN_HOLDER).id for token in await state.trust.tokens())
     recorded = (record.principal for record in await state.trust_records())
     return sorted({*(Principal(user, host).id for host in hosts), *holders, *recorded})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
@@ -21,13 +22,14 @@ from knowledge.errors import KnowledgeError
 from mcp_server.app.settings.environment import has_display
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approvals
+from mcp_server.late_module import LateModule
 from mcp_server.ports import WebServices
 from mcp_server.transport.http_limits import PAGE, bounded
 from mcp_server.web.access import passkey_pages as keys
 from mcp_server.web.access.guard import Guard
 from mcp_server.web.access.login_links import Inviting, open_browser
 from mcp_server.web.access.rights import SiteRight, declared
-from mcp_server.web.access.sessions import HOME, KNOWN_LIFETIME, SESSION_LIFETIME, WAITING
+from mcp_server.web.access.sessions import HOME, WAITING
 from mcp_server.web.address import PROOF, proof
 from mcp_server.web.contradictions import pages as contradictions
 from mcp_server.web.find import pages as find
@@ -47,10 +49,18 @@ from mcp_server.web.people import pages as people
 from mcp_server.web.proposals import pages as proposals
 from mcp_server.web.proposals import together as several
 from mcp_server.web.runs import pages as runs
+from mcp_server.web.sign_in import pages as sign_in
+from mcp_server.web.sign_in.login_attempt import CALLBACK
 from mcp_server.web.trust import audit_pages as records
 from mcp_server.web.trust import pages as trust_records
 from mcp_server.web.whole_state import pages as whole_state
 from mcp_server.web.whole_state.handover import Handover
+
+if TYPE_CHECKING:
+    from mcp_server.web.sign_in import site_sign_in
+else:
+    # Only where FORGE_SITE_CLIENT names a sign-in server: it loads cryptography.
+    site_sign_in = LateModule("mcp_server.web.sign_in.site_sign_in")
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -110,6 +120,7 @@ def running_page(
         settings.editor_link and settings.editor_link.within(settings.kb),
         handover,
         settings.http_url,
+        site_sign_in.SiteSignIn(access, services.state, services.now) if (access := settings.site_access) else None,
     )
     opener = open_browser if settings.open_browser and has_display() else None
     config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
@@ -136,6 +147,8 @@ def page_routes() -> list[Route]:
         Route("/health", reads(home.health, READ)),
         Route("/find", reads(find.found, READ)),
         Route("/login", declared(login, OPEN), methods=["POST"]),
+        Route("/login/begin", declared(sign_in.begin, OPEN)),
+        Route(CALLBACK, declared(sign_in.finish, OPEN)),
         Route("/login/{secret}", declared(invitation, OPEN)),
         Route("/logout", acts(logout, READ), methods=["POST"]),
         Route("/events", reads(events, READ)),
@@ -251,24 +264,8 @@ async def login(request: Request) -> Response:
     session, to = entered
     parts = urlsplit(to)
     # Only a path of ours: a link with another address in it would lead a person away right after logging in.
-    answer = see(to if to.startswith("/") and not parts.netloc and not parts.scheme else HOME)
-    known = request.cookies.get(page_context.known_cookie)
-    if not await page_context.sessions.known(known):
-        known = await page_context.sessions.recognise(session.user)
-    for name, secret, lifetime in (
-        (page_context.cookie, session.secret, SESSION_LIFETIME),
-        (page_context.known_cookie, known or "", KNOWN_LIFETIME),
-    ):
-        answer.set_cookie(
-            name,
-            secret,
-            max_age=int(lifetime.total_seconds()),
-            httponly=True,
-            samesite="strict",
-            # Under its public address it goes through a proxy with TLS; on this machine there is none.
-            secure=(page_context.public_url or "").startswith("https:") and not page_context.is_local(request),
-            path="/",
-        )
+    first = see(to if to.startswith("/") and not parts.netloc and not parts.scheme else HOME)
+    answer = await page_context.welcomed(request, session, first)
     answer.background = BackgroundTask(_prepare, page_context)
     return answer
 
@@ -296,8 +293,15 @@ async def _prepare(page_context: PageContext) -> None:
 async def logout(request: PageRequest, _form: Form) -> Response:
     """End the session."""
     await request.page.sessions.leave(request.session)
-    answer = see(HOME)
-    answer.delete_cookie(request.page.cookie, path="/", httponly=True, samesite="strict")
+    page_context, cookies = request.page, request.page.cookies(request.http)
+    to = (
+        await page_context.sign_in.provider.logout_address()
+        if page_context.sign_in and request.session.signed_in
+        else None
+    )
+    # Not a redirect: the policy of the page with the form allows it to lead to this site only.
+    answer = see(HOME) if to is None else await page_context.show("logged_out.html", None, lambda: {"to": to})
+    cookies.drop(answer, cookies.session)
     return answer
 
 

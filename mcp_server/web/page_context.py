@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
-from urllib.parse import parse_qsl
+from typing import TYPE_CHECKING, Any, Literal, get_args
+from urllib.parse import parse_qsl, urlencode
 
 import anyio
 import anyio.to_thread
@@ -32,10 +32,13 @@ from mcp_server.presenters.proposal import given, sentence_of, state_of
 from mcp_server.presenters.run import status_of
 from mcp_server.presenters.typed_time import typed_or_picked
 from mcp_server.runs.locations import runs_in
+from mcp_server.web.access import passkeys
+from mcp_server.web.access.cookies import SiteCookies
 from mcp_server.web.access.guard import own_hosts
 from mcp_server.web.access.kept_forms import kept_form
+from mcp_server.web.access.passkeys import RelyingParty
 from mcp_server.web.access.rights import Endpoint, SiteRight, declared
-from mcp_server.web.access.sessions import HOME, Session, Sessions, same
+from mcp_server.web.access.sessions import HOME, KNOWN_LIFETIME, SESSION_LIFETIME, Session, Sessions, same
 from mcp_server.web.find.people_search import PeopleSearch
 from mcp_server.web.home.figures import HomeFigures
 from mcp_server.web.live_updates import Here, Live
@@ -43,6 +46,9 @@ from mcp_server.web.text.sanitize import sanitize, sanitize_line, spelled_out
 from mcp_server.web.text.values import fields_of, folded, journey_address, moment, title_line
 from mcp_server.web.whole_state.handover import Handover
 from mcp_server.workers.pool import Workers
+
+if TYPE_CHECKING:
+    from mcp_server.web.sign_in.site_sign_in import SiteSignIn
 
 logger = logging.getLogger("knowledge_forge.review")
 
@@ -118,7 +124,8 @@ class PageContext:
     """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`.
 
     `public_url` is where a proxy shows it to other machines. `editor` opens a page's file on this one. With a `handover` this process
-    can replace and move the state. `client_url` is where MCP clients on other machines reach the server.
+    can replace and move the state. `client_url` is where MCP clients on other machines reach the server. With `sign_in` people log in
+    at a sign-in server under the public address.
     """
 
     services: WebServices
@@ -131,6 +138,7 @@ class PageContext:
     editor: EditorLink | None = None
     handover: Handover | None = None
     client_url: str | None = None
+    sign_in: SiteSignIn | None = None
 
     def is_local(self, request: Request) -> bool:
         """Return whether the request came under one of the names of this machine."""
@@ -139,7 +147,8 @@ class PageContext:
     @cached_property
     def sessions(self) -> Sessions:
         """The sessions of people who are logged in."""
-        return Sessions(self.services.state.trust, self.services.now)
+        rights = self.sign_in.rights if self.sign_in else None
+        return Sessions(self.services.state.trust, self.services.now, rights)
 
     @cached_property
     def runs(self) -> RunStore:
@@ -177,19 +186,31 @@ class PageContext:
         """Stop the processes that the page started."""
         await self.workers.close()
 
-    @property
-    def cookie(self) -> str:
-        """The name of the session's cookie. It has the port in it, because browsers share cookies among all ports."""
-        return f"forge_review_{self.port}"
+    def cookies(self, request: Request) -> SiteCookies:
+        """Return the cookies under the address of the request."""
+        if self.is_local(request):
+            return SiteCookies(self.port, secure=False)
+        # Under its public address it goes through a proxy with TLS, to whichever worker; on this machine there is none.
+        return SiteCookies(None, secure=(self.public_url or "").startswith("https:"), lax=self.sign_in is not None)
 
-    @property
-    def known_cookie(self) -> str:
-        """The name of the cookie of a browser that somebody has logged in with; it outlives the session and gives no access."""
-        return f"forge_known_{self.port}"
+    async def session(self, request: Request) -> Session | None:
+        """Return the session of the browser that sent the request."""
+        return await self.sessions.of(request.cookies.get(self.cookies(request).session))
 
     async def is_known(self, request: Request) -> bool:
         """Return whether somebody has logged in with this browser."""
-        return await self.sessions.known(request.cookies.get(self.known_cookie))
+        return await self.sessions.known(request.cookies.get(self.cookies(request).known))
+
+    async def welcomed(self, request: Request, session: Session, answer: Response) -> Response:
+        """Return the answer with which the browser has this new session, in place of the one that it had."""
+        if (before := await self.session(request)) is not None:
+            await self.sessions.leave(before)
+        cookies, known = self.cookies(request), request.cookies.get(self.cookies(request).known)
+        if not await self.sessions.known(known):
+            known = await self.sessions.recognise(session.user)
+        cookies.put(answer, cookies.session, session.secret, SESSION_LIFETIME)
+        cookies.put(answer, cookies.known, known or "", KNOWN_LIFETIME)
+        return answer
 
     @cached_property
     def _templates(self) -> Environment:
@@ -273,7 +294,16 @@ class PageContext:
         if request is not None and request.method == "POST" and await self.is_known(request):
             async with self.strangers:
                 kept = kept_form(request.url.path, await form_of(request, LARGEST_KEPT))
-        return await self.show("stranger.html", None, lambda: {"kept": kept}, 404)
+        values = {"kept": kept, "begin": self._begin(request) if request is not None else ""}
+        return await self.show("stranger.html", None, lambda: values, 404)
+
+    def _begin(self, request: Request) -> str:
+        """Return the address at which a login at the sign-in server begins and leads to this page; "" if people log in otherwise."""
+        if self.sign_in is None or self.is_local(request):
+            return ""
+        query = f"?{request.url.query}" if request.url.query else ""
+        to = request.url.path + query if request.method == "GET" else HOME
+        return "/login/begin?" + urlencode({"to": to})
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +360,23 @@ class PageRequest:
             ValueError: it is no time; the message is for the person.
         """
         return read(text, self.now) if text else None
+
+    @property
+    def relying_party(self) -> RelyingParty:
+        """The site as passkeys know it under the address of this request."""
+        if self.page.sign_in is not None and not self.page.is_local(self.http):
+            return passkeys.at(self.page.sign_in.access.url)
+        return passkeys.on_this_machine(self.page.port)
+
+    async def signature(self, shown_hash: str, assertion: str) -> str:
+        """Return the name of the person's passkey that signed the hash.
+
+        Raises:
+            CannotDecide: none did.
+        """
+        return await passkeys.verified(
+            self.trust, self.session, shown_hash, assertion, party=self.relying_party, now=self.now
+        )
 
     def person(self, signed: str = "") -> Approver:
         """Return the person of the session, as approvals record them."""
@@ -414,7 +461,7 @@ def _for_people(answer: Reading, right: SiteRight) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         page_context: PageContext = request.app.state.page_context
-        session = await page_context.sessions.of(request.cookies.get(page_context.cookie))
+        session = await page_context.session(request)
         if session is None:
             return await page_context.stranger(request)
         person = PageRequest(page_context, request, session)

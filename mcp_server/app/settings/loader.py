@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import platformdirs
 
@@ -25,6 +26,7 @@ from knowledge.wire.addresses import without_secrets
 from mcp_server.app.settings.notes import model_notes, service_notes, unknown_variables, unlimited_services
 from mcp_server.app.settings.services import SERVICE_VARIABLES
 from mcp_server.app.settings.settings import BY_FIELD, VARIABLES, Settings, Variable, handbook
+from mcp_server.app.settings.sign_in import SiteClient
 from mcp_server.app.settings.values import LOOPBACK, HttpAddress, LanguageModelName, key, path
 
 CONFIGURATION = "forge.toml"
@@ -76,6 +78,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     _complete_zulip(values)
     _check_certificates(environ, values)
     _check_metrics(values)
+    _complete_site(values)
     counted = [v for v in VARIABLES if not v.name.startswith(VENDOR_PREFIXES) or v.name.startswith(_vendor(values))]
     values["file"] = file
     values["file_place"] = file or (None if environ.get("FORGE_CONFIG") else user_file())
@@ -210,6 +213,26 @@ def _check_metrics(values: Mapping[str, object]) -> None:
         raise BadSetting("FORGE_METRICS", str(address), problem)
 
 
+def _complete_site(values: dict[str, object]) -> None:
+    """Read the secret of the site's client, and check that people can log in with it."""
+    client = values.get("site_client")
+    if not isinstance(client, SiteClient):
+        return
+    if found := key_in(values.get("site_secret_file"), "FORGE_SITE_SECRET_FILE"):
+        values["site_secret"] = found
+    url, issuers = str(values.get("public_url") or ""), values.get("oauth_issuers")
+    named = [one.name for one in issuers] if isinstance(issuers, tuple) else []
+    problem = ""
+    if client.issuer not in named:
+        problem = f"FORGE_OAUTH_ISSUERS names no sign-in server {client.issuer}; it names {', '.join(named) or 'none'}"
+    elif not url:
+        problem = "people log in at the site's public address: set FORGE_PUBLIC_URL, too"
+    elif not url.startswith("https://") and (urlsplit(url).hostname or "") not in LOOPBACK:
+        problem = "logins must not be readable on the way: FORGE_PUBLIC_URL must begin with https://"
+    if problem:
+        raise BadSetting("FORGE_SITE_CLIENT", f"{client.issuer}={client.client_id}", problem)
+
+
 def _complete_zulip(values: dict[str, object]) -> None:
     """Add values of the `zuliprc` that no other setting gives. A path in it is relative to its folder."""
     file = values.get("zulip_config")
@@ -313,7 +336,7 @@ def _absolute(name: str, text: str) -> str:
 def _relative(name: str, text: str) -> BadSetting:
     why = "it is a relative path, and a host may start the server in any folder; use the absolute path"
     # Somebody may have put the key itself here, so its text is not repeated.
-    if name.endswith("_KEY_FILE"):
+    if name.endswith(("_KEY_FILE", "_SECRET_FILE")):
         return BadSetting(
             name, "environment", f"cannot be read as a key: {why} of the file that holds the key, not the key"
         )

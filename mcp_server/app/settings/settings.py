@@ -25,7 +25,7 @@ from mcp_server.app.settings.services import (
     WebhookTarget,
     ZulipAccess,
 )
-from mcp_server.app.settings.sign_in import Issuer, ScopeReach
+from mcp_server.app.settings.sign_in import Issuer, RequiredClaim, ScopeReach, SiteAccess, SiteClient
 from mcp_server.app.settings.values import UNSET, HttpAddress, LanguageModelName, ModelPrice
 from mcp_server.fair_use.limits import FOR_A_TEAM, CallLimits
 
@@ -114,7 +114,8 @@ class Settings:
         sign_in.issuers,
         (
             "Comma-separated sign-in servers whose access tokens count, as `NAME=ISSUER`, for example "
-            "`corp=https://login.example.com/realms/corp` ([guide](../guides/serve-a-team.md#a-sign-in-server)). Needs FORGE_HTTP_URL."
+            "`corp=https://login.example.com/realms/corp` ([guide](../guides/serve-a-team.md#a-sign-in-server)). "
+            "They need FORGE_HTTP_URL."
         ),
         default=(),
         shown="none: only tokens of `knowledge-forge token create`, and secrets of registered hosts",
@@ -614,10 +615,42 @@ class Settings:
         "FORGE_PUBLIC_URL",
         values.public_url,
         (
-            "The address under which a proxy of yours, with TLS and sign-in, serves the site to other machines. Notices in "
-            "Zulip link to it."
+            "The address under which a proxy of yours, with TLS, serves the site to other machines: with a sign-in of its own, "
+            "or with FORGE_SITE_CLIENT. Notices in Zulip link to it."
         ),
         shown="none: notices have no link, and the page answers on this machine only",
+    )
+    site_client: SiteClient | None = setting(
+        "FORGE_SITE_CLIENT",
+        sign_in.site_client,
+        (
+            "The site's client id at a sign-in server of FORGE_OAUTH_ISSUERS, as `NAME=CLIENT_ID`, for example `corp=forge-site`. "
+            "With it people log in on the site at FORGE_PUBLIC_URL ([guide](../guides/serve-a-team.md#the-site-for-a-team))."
+        ),
+        shown="none: only the owner logs in, with links from the server's machine",
+    )
+    site_secret_file: Path | None = setting(
+        "FORGE_SITE_SECRET_FILE",
+        values.path,
+        "A file with the secret of that client.",
+        shown="none: the sign-in server knows it as a public client",
+    )
+    site_people: tuple[RequiredClaim, ...] = setting(
+        "FORGE_SITE_PEOPLE",
+        sign_in.required_claims,
+        (
+            "Comma-separated claims, as `CLAIM=VALUE`, of people who may log in there, read and review, for example "
+            "`groups=reviewers`. One is enough."
+        ),
+        default=(),
+        shown="only those of `knowledge-forge people`",
+    )
+    site_managers: tuple[RequiredClaim, ...] = setting(
+        "FORGE_SITE_MANAGERS",
+        sign_in.required_claims,
+        "Claims of those who may log in and also manage trust and the state there, in the same form.",
+        default=(),
+        shown="only the owner",
     )
     editor_link: EditorLink | None = setting(
         "FORGE_EDITOR_LINK",
@@ -690,6 +723,8 @@ class Settings:
         shown="none",
     )
     json: bool = False
+    site_secret: str | None = field(default=None, repr=False)
+    """The secret in `site_secret_file`."""
     file: Path | None = None
     """The `forge.toml` that was read."""
     file_place: Path | None = None
@@ -727,6 +762,22 @@ class Settings:
             self.oauth_issuers,
             self.oauth_scopes,
             self.call_limits.open,
+        )
+
+    @property
+    def site_access(self) -> SiteAccess | None:
+        """How people log in on the site with a sign-in server, and who may; None if only the owner may."""
+        client, url = self.site_client, self.public_url
+        issuer = next((one for one in self.oauth_issuers if client is not None and one.name == client.issuer), None)
+        if client is None or url is None or issuer is None:
+            return None
+        return SiteAccess(
+            sign_in.browser_origin(url),
+            issuer,
+            client.client_id,
+            self.site_secret,
+            self.site_people,
+            self.site_managers,
         )
 
     @property

@@ -1,15 +1,16 @@
-"""The settings of sign-in servers: which ones this server trusts, and what their scopes allow."""
+"""The settings of sign-in servers: which ones this server trusts, what their scopes allow, and who may log in on the site."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from mcp_server.app.settings import values
 from mcp_server.app.settings.services import TOOLSETS
 
 HIGHEST: Final = 5
+_NAME: Final = r"[a-z0-9][a-z0-9._-]{0,31}"
 TAKEN: Final = ("token", "unenrolled")
 """Names that principals of other kinds have in this place."""
 
@@ -36,12 +37,73 @@ FIRST_SCOPES: Final = tuple(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class SiteClient:
+    """The client id that the site has at a sign-in server, which is named as in `FORGE_OAUTH_ISSUERS`."""
+
+    issuer: str
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredClaim:
+    """A claim about a person, and the value that it must have, or hold if it is a list."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteAccess:
+    """How people log in with a sign-in server on the site, whose origin is `url`, and who may. `managers` may do everything there."""
+
+    url: str
+    issuer: Issuer
+    client_id: str
+    secret: str | None = field(default=None, repr=False)
+    people: tuple[RequiredClaim, ...] = ()
+    managers: tuple[RequiredClaim, ...] = ()
+
+
+def browser_origin(url: str) -> str:
+    """Return the origin of an address as browsers write it: names in lower case, without the usual port."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    usual = 443 if parts.scheme == "https" else 80
+    return f"{parts.scheme}://{host}" + ("" if parts.port in (None, usual) else f":{parts.port}")
+
+
+def site_client(text: str) -> SiteClient:
+    """Return the site's client id at a sign-in server, from `NAME=CLIENT_ID`."""
+    name, _, client_id = (word.strip() for word in text.partition("="))
+    # RFC 6749, appendix A.1: visible ASCII.
+    if not re.fullmatch(_NAME, name) or not re.fullmatch(r"[ -~]{1,500}", client_id):
+        raise ValueError(
+            f"{text[:60]!r} is not NAME=CLIENT_ID, for example corp=knowledge-forge; the name is that of FORGE_OAUTH_ISSUERS"
+        )
+    return SiteClient(name, client_id)
+
+
+def required_claims(text: str) -> tuple[RequiredClaim, ...]:
+    """Return the claims in a list of `CLAIM=VALUE`."""
+    return tuple(_claim(part) for part in values.names(text))
+
+
+def _claim(part: str) -> RequiredClaim:
+    name, _, value = (word.strip() for word in part.partition("="))
+    if not name or not value:
+        raise ValueError(f"{part[:60]!r} is not CLAIM=VALUE, for example sub=8f1c or groups=reviewers")
+    return RequiredClaim(name, value)
+
+
 def issuers(text: str) -> tuple[Issuer, ...]:
     """Return the sign-in servers in a list of `NAME=URL`."""
     found: dict[str, Issuer] = {}
     for part in values.names(text):
         name, equals, url = (word.strip() for word in part.partition("="))
-        if not equals or not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,31}", name) or name in TAKEN:
+        if not equals or not re.fullmatch(_NAME, name) or name in TAKEN:
             raise ValueError(
                 f"{part[:60]!r} is not NAME=URL, for example corp=https://login.example.com/realms/corp; a name has "
                 "lower-case letters and digits"

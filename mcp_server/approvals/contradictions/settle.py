@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from knowledge.contradictions.settlement import CHOICES, Choice, ContradictionNow, Settled
 from knowledge.merge.model import Ruling
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
-from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, requirement
+from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, must_sign, requirement
 from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims, renew_claims, settled_note
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import WebServices
@@ -89,7 +89,7 @@ class ContradictionDecisions:
         Raises:
             CannotDecide: it is not.
         """
-        if not now.keeps[choice].pages or not await self._services.state.trust.passkeys():
+        if not now.keeps[choice].pages or not await must_sign(self._services.state.trust, self._person.name):
             return
         for claim in await pending_claims(self._services.state, now.flag.contradiction):
             needed = requirement(claim.proposal, self._person.channel, passkeys=True)

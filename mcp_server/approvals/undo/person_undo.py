@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from knowledge.trust.ports import Proposal, ProposalVerdict
-from mcp_server.approvals.approvers import Approver, CannotDecide, requirement_at
+from mcp_server.approvals.approvers import Approver, CannotDecide, must_sign, requirement_at
 from mcp_server.approvals.proposals import ProposalDraft, calls_of
 from mcp_server.gate.trust import admin
 from mcp_server.gate.trust.act_levels import level_of_undo
@@ -43,7 +43,7 @@ async def undo(services: UndoServices, plan: UndoPlan, person: Approver) -> Undo
         EffectChanged: by now it would do something else.
     """
     level = await level_of_undo(services, plan)
-    passkeys = bool(await services.state.trust.passkeys())
+    passkeys = await must_sign(services.state.trust, person.name)
     needs = requirement_at(level, person.channel, passkeys=passkeys)
     if needs in ("passkey", "elsewhere") and not person.signed:
         raise CannotDecide(NEEDS_PASSKEY.format(level=int(level)))

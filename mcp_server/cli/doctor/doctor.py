@@ -38,7 +38,7 @@ from mcp_server.cli.doctor.repairs import Repair, RepairOutcome, carried_out, re
 from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
 from mcp_server.cli.doctor.search_use import ranking, use
 from mcp_server.cli.doctor.services import services_examined
-from mcp_server.cli.doctor.sign_in import http_examined, issuers_examined, tokens_examined
+from mcp_server.cli.doctor.sign_in import http_examined, issuers_examined, site_examined, tokens_examined
 from mcp_server.cli.doctor.view import print_findings, repair_lines
 from mcp_server.cli.server.state import size_text
 from mcp_server.cli.terminal import keyboard
@@ -219,6 +219,7 @@ async def _opened(base: KnowledgeBase, settings: Settings, pages: CheckedPages) 
         "http": partial(http_examined, base.state, settings),
         "tokens": partial(tokens_examined, base.state),
         "sign-in": partial(issuers_examined, settings),
+        "site": partial(site_examined, settings),
         "proposals": partial(_proposals, base),
         "outbox": partial(_outbox, base),
         "journeys": partial(_journeys, base),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from agents.engine.work.markdown import counted
 from knowledge.state.ports import StateStore
@@ -13,7 +14,15 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LOOPBACK, HttpAddress
 from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
 from mcp_server.gate.trust.tokens import state_of
+from mcp_server.late_module import LateModule
 from mcp_server.transport.sign_in.start import require_sign_in
+from mcp_server.web.sign_in.login_attempt import CALLBACK
+
+if TYPE_CHECKING:
+    from mcp_server.web.sign_in import provider
+else:
+    # Only where FORGE_SITE_CLIENT names a sign-in server: it loads cryptography.
+    provider = LateModule("mcp_server.web.sign_in.provider")
 
 SOON = timedelta(days=14)
 
@@ -58,3 +67,17 @@ async def issuers_examined(settings: Settings) -> DoctorFinding | None:
         )
     named = ", ".join(f"{one.name} ({one.url})" for one in settings.oauth_issuers)
     return ok("sign-in", f"the keys of {named} can be read")
+
+
+async def site_examined(settings: Settings) -> DoctorFinding | None:
+    """Say whether people can log in on the site at the sign-in server; None if only the owner logs in."""
+    access = settings.site_access
+    if access is None:
+        return None
+    if problem := await provider.SiteProvider(access).unusable():
+        return bad(
+            "site",
+            f"people cannot log in on the site: {problem}",
+            "compare FORGE_SITE_CLIENT with the server's metadata",
+        )
+    return ok("site", f"people log in at {access.issuer.name} and come back to {access.url}{CALLBACK}")

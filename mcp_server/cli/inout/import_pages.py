@@ -15,7 +15,7 @@ from knowledge.errors import InvalidPath, KnowledgeError
 from knowledge.pages.paths import clean_path, is_markdown
 from knowledge.pages.vault import Vault
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import requirement_at
+from mcp_server.approvals.approvers import must_sign, requirement_at
 from mcp_server.cli.app import acting, opened_app
 from mcp_server.cli.inout.view import imported_fields, imported_lines, plan_fields, plan_lines
 from mcp_server.cli.local_host import LocalHost
@@ -154,7 +154,7 @@ async def _require_level(app: App, who: Principal, args: argparse.Namespace) -> 
         return
     await LocalHost(app, who).require(TOOL)
     if args.configuration and who.is_person:
-        passkeys = bool(await app.services.state.trust.passkeys())
+        passkeys = await must_sign(app.services.state.trust, who.user)
         if requirement_at(Trust.HIGH_STAKES, "terminal", passkeys=passkeys) != "advisory":
             raise ImportRefused("pages that configure the server need a passkey; leave out --configuration")
     needed = Trust.HIGH_STAKES if args.configuration and not who.is_person else Trust.EDIT

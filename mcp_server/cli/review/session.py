@@ -11,7 +11,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import AskerLine, Proposal, ProposalLine
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, requirement
+from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, must_sign, requirement
 from mcp_server.approvals.page_notice import Review
 from mcp_server.cli.review.view import Word
 from mcp_server.cli.terminal import keyboard
@@ -144,7 +144,7 @@ class ReviewSession:
         return f"{place} is now trusted" if done.state == "executed" else f"{place} is not trusted: {done.error}"
 
     async def _needs_page(self, proposal: Proposal) -> bool:
-        passkeys = bool(await self.state.trust.passkeys())
+        passkeys = await must_sign(self.state.trust, self.person.name)
         return requirement(proposal, "terminal", passkeys=passkeys) == "elsewhere"
 
 

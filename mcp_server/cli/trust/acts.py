@@ -14,7 +14,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 from knowledge.trust.ports import Proposal
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.approvers import AdminAct
+from mcp_server.approvals.approvers import AdminAct, must_sign
 from mcp_server.cli.review.review import open_review
 from mcp_server.cli.review.session import ReviewSession
 from mcp_server.cli.terminal.escape import visible
@@ -41,7 +41,7 @@ async def act(
         KnowledgeError: it cannot be made at all.
     """
     proposal = await review.approvals.ask(what, arguments, review.person)
-    if await review.state.trust.passkeys():
+    if await must_sign(review.state.trust, review.person.name):
         done = await _signed(review, proposal, only_here=only_here)
     else:
         done = await review.approvals.approve(proposal.id, proposal.hash, review.person)

@@ -18,7 +18,8 @@ from knowledge.trust.ports import Note, Passkey, Proposal, ProposalVerdict
 from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.canonical_json import canonical
-from mcp_server.gate.host_registration import Principal, checked_host_name
+from mcp_server.gate.host_registration import Principal, checked_host_name, is_signed_in
+from mcp_server.gate.policy import Limits, Reach, Trust
 from mcp_server.gate.trust.people import (
     PEOPLE_FIELDS,
     is_people_act,
@@ -49,7 +50,13 @@ FORMS = ", and let forms that it shows approve acts up to level 3"
 
 
 def asking(person: Approver) -> Principal:
-    """Return the principal of an act that a person asks for themselves."""
+    """Return the principal of an act that a person asks for themselves.
+
+    Somebody of a sign-in server is the same as over MCP. On the site they edit pages as far as they are trusted to.
+    """
+    if person.signed_in:
+        user, _, host = person.name.rpartition("@")
+        return Principal(user, host, limits=Limits((Reach(Trust.EDIT),), "the site itself only edits pages"))
     return Principal(person.name, person.channel)
 
 
@@ -125,7 +132,7 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
     if is_people_act(proposal.tool):
         return await perform_change(state, proposal.tool, arguments, Changing(by, now))
     if (add := {"token.create": _create_token, "passkey.add": _add_passkey}.get(proposal.tool)) is not None:
-        return await add(state, arguments, by=by, now=now)
+        return await add(state, {**arguments, "asked": proposal.principal}, by=by, now=now)
     if proposal.tool == "passkey.remove":
         removed = await state.trust.remove_passkey(
             unpacked(arguments["id"]), note=Note(by, "passkey.remove", arguments["id"], now)
@@ -156,12 +163,14 @@ async def _create_token(state: StateStore, arguments: Mapping[str, Any], *, by: 
 
 
 async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:
+    # It signs for the one who asked for it, and not for the one who approved that.
+    asked = str(arguments["asked"])
     passkey = Passkey(
         id=unpacked(arguments["id"]),
         public_key=unpacked(arguments["public_key"]),
         sign_count=int(arguments["sign_count"]),
         name=arguments["name"],
-        user=by,
+        user=asked if is_signed_in(asked) else asked.rpartition("@")[0],
         created_at=now,
     )
     if passkey.id not in {one.id for one in await state.trust.passkeys()}:

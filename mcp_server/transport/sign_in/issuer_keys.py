@@ -103,16 +103,22 @@ class IssuerKeys:
         Raises:
             OSError, ValueError: they can't be had.
         """
-        address = (await self._metadata()).get("jwks_uri")
+        address = (await self.metadata()).get("jwks_uri")
         if not isinstance(address, str) or not is_safe(address, self._issuer):
             raise BadMetadata("its metadata names no `jwks_uri` with https")
-        return usable(_mapping(await self._fetch(address)).get("keys"))
+        return usable(json_object(await self._fetch(address)).get("keys"))
 
-    async def _metadata(self) -> Mapping[str, Any]:
+    async def metadata(self, *, openid: bool = False) -> Mapping[str, Any]:
+        """Ask the server for its metadata, first for that of OpenID Connect if `openid`, and return it.
+
+        Raises:
+            OSError, ValueError: it can't be had.
+        """
         problem: Exception = BadMetadata("it has no metadata")
-        for address in metadata_addresses(self._issuer):
+        addresses = metadata_addresses(self._issuer)
+        for address in reversed(addresses) if openid else addresses:
             try:
-                found = _mapping(await self._fetch(address))
+                found = json_object(await self._fetch(address))
             except (OSError, ValueError) as error:
                 problem = error
                 continue
@@ -184,7 +190,12 @@ def _algorithms_of(key: Mapping[str, Any]) -> Sequence[str]:
     return [name for name in fitting if key.get("alg") in (None, name)]
 
 
-def _mapping(text: bytes) -> Mapping[str, Any]:
+def json_object(text: bytes) -> Mapping[str, Any]:
+    """Return the JSON object in the text. Pure.
+
+    Raises:
+        ValueError: it is none.
+    """
     try:
         found = json.loads(text)
     except RecursionError:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mcp_server.app.settings.sign_in import browser_origin
 
 NAMES = ("localhost", "127.0.0.1", "[::1]")
 POLICY = "content-security-policy"
@@ -47,11 +48,8 @@ class Guard:
         self._origins = {host: f"http://{host}" for host in own_hosts(port)}
         """The origin of pages under each accepted name."""
         if public_url is not None:
-            parts = urlsplit(public_url)
-            # Browsers leave out the usual port, and write names in lower case.
-            port_part = "" if parts.port in (None, 443 if parts.scheme == "https" else 80) else f":{parts.port}"
-            host = f"{parts.hostname}{port_part}"
-            self._origins[host] = f"{parts.scheme}://{host}"
+            origin = browser_origin(public_url)
+            self._origins[origin.partition("://")[2]] = origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""

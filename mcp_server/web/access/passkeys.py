@@ -10,34 +10,49 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 from knowledge.trust.ports import Passkey, TrustRecords
-from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.approvers import CannotDecide, own_passkeys
 from mcp_server.gate.host_registration import digest
 from mcp_server.gate.trust.admin import packed
 from mcp_server.web.access.sessions import Session
 
 NAME = "localhost"
-"""The relying party of the passkeys. Browsers offer none to an address made of numbers."""
+"""The relying party of passkeys on the server's machine. Browsers offer none to an address made of numbers."""
 TIMEOUT_MS = 120_000  # for which the browser waits for the person
 REGISTRATION_LIFETIME = timedelta(minutes=5)
 MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """Errors that the library and the lines around it raise for an answer that no browser made."""
 
 
-def origin(port: int) -> str:
-    """Return the only origin whose signatures are accepted."""
-    return f"http://{NAME}:{port}"
+@dataclass(frozen=True, slots=True)
+class RelyingParty:
+    """The site as passkeys know it: a passkey made for one `name` signs nothing under another, and only at its `origin`."""
+
+    name: str
+    origin: str
 
 
-def signing_options(shown_hash: str, passkeys: Sequence[Passkey]) -> str:
+def on_this_machine(port: int) -> RelyingParty:
+    """Return the site on the server's machine."""
+    return RelyingParty(NAME, f"http://{NAME}:{port}")
+
+
+def at(origin: str) -> RelyingParty:
+    """Return the site at a public address."""
+    return RelyingParty(urlsplit(origin).hostname or "", origin)
+
+
+def signing_options(shown_hash: str, passkeys: Sequence[Passkey], party: RelyingParty) -> str:
     """Return the browser's options for signing, as JSON: the challenge is the hash of what is shown."""
     return json.dumps(
         {
             "challenge": packed(bytes.fromhex(shown_hash)),
-            "rpId": NAME,
+            "rpId": party.name,
             "allowCredentials": [{"type": "public-key", "id": packed(passkey.id)} for passkey in passkeys],
             "userVerification": "required",
             "timeout": TIMEOUT_MS,
@@ -45,30 +60,32 @@ def signing_options(shown_hash: str, passkeys: Sequence[Passkey]) -> str:
     )
 
 
-async def verified(trust: TrustRecords, shown_hash: str, assertion: str, *, port: int, now: datetime) -> str:
-    """Return the name of the passkey that signed the hash, and note its use.
+async def verified(
+    trust: TrustRecords, session: Session, shown_hash: str, assertion: str, *, party: RelyingParty, now: datetime
+) -> str:
+    """Return the name of the passkey of this person that signed the hash, and note its use.
 
     Raises:
-        CannotDecide: no registered passkey signed this hash, or a copy of one did.
+        CannotDecide: no passkey of theirs signed this hash, or a copy of one did.
     """
     import webauthn  # 0.25 s, which the page need not wait for
 
     try:
         credential = json.loads(assertion)
         wanted = webauthn.base64url_to_bytes(str(credential["id"]))
-        passkey = next(one for one in await trust.passkeys() if one.id == wanted)
+        passkey = next(one for one in await own_passkeys(trust, session.user) if one.id == wanted)
         signed = webauthn.verify_authentication_response(
             credential=credential,
             expected_challenge=bytes.fromhex(shown_hash),
-            expected_rp_id=NAME,
-            expected_origin=origin(port),
+            expected_rp_id=party.name,
+            expected_origin=party.origin,
             credential_public_key=passkey.public_key,
             # `use_passkey` below compares counts, in the same transaction in which it notes the use.
             credential_current_sign_count=0,
             require_user_verification=True,
         )
     except StopIteration:
-        raise CannotDecide("the passkey that signed is not registered here") from None
+        raise CannotDecide("the passkey that signed is not registered here for you") from None
     except (webauthn.helpers.exceptions.WebAuthnException, *MALFORMED) as error:
         raise CannotDecide(
             "the signature does not match what was shown and a registered passkey; sign again"
@@ -79,7 +96,7 @@ async def verified(trust: TrustRecords, shown_hash: str, assertion: str, *, port
 
 
 async def registration_options(
-    trust: TrustRecords, session: Session, passkeys: Sequence[Passkey], now: datetime
+    trust: TrustRecords, session: Session, passkeys: Sequence[Passkey], party: RelyingParty, now: datetime
 ) -> tuple[str, str]:
     """Return a fresh challenge, and the browser's options for making a passkey, as JSON.
 
@@ -93,7 +110,7 @@ async def registration_options(
         _kept_as(packed(challenge), session), "challenge", session.user, expires_at=now + REGISTRATION_LIFETIME
     )
     options = webauthn.generate_registration_options(
-        rp_id=NAME,
+        rp_id=party.name,
         rp_name="Knowledge Forge",
         user_name=session.user,
         challenge=challenge,
@@ -113,7 +130,7 @@ def _kept_as(challenge: str, session: Session) -> bytes:
 
 
 async def registered(
-    trust: TrustRecords, session: Session, challenge: str, credential: str, *, port: int, now: datetime
+    trust: TrustRecords, session: Session, challenge: str, credential: str, *, party: RelyingParty, now: datetime
 ) -> dict[str, Any]:
     """Return `id`, `public_key` and `sign_count` of the passkey that the browser made for this challenge.
 
@@ -128,8 +145,8 @@ async def registered(
         made = webauthn.verify_registration_response(
             credential=json.loads(credential),
             expected_challenge=webauthn.base64url_to_bytes(challenge),
-            expected_rp_id=NAME,
-            expected_origin=origin(port),
+            expected_rp_id=party.name,
+            expected_origin=party.origin,
             require_user_verification=True,
         )
     except (webauthn.helpers.exceptions.WebAuthnException, *MALFORMED) as error:

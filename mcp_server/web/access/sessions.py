@@ -8,13 +8,14 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from knowledge.trust.ports import TrustRecords
-from mcp_server.gate.host_registration import digest
+from mcp_server.gate.host_registration import digest, is_signed_in
 from mcp_server.web.access.rights import EVERY_RIGHT, SiteRight
+from mcp_server.web.sign_in.people import SitePerson
 
 LOGIN_LIFETIME = timedelta(minutes=10)
 SESSION_LIFETIME = timedelta(hours=12)
@@ -23,14 +24,26 @@ KNOWN_LIFETIME = timedelta(days=30)
 HOME, WAITING = "/", "/waiting"
 """The first page of the site, and the page of what waits for a person, to which login links lead."""
 
+RightsOf = Callable[[SitePerson], Awaitable[Collection[SiteRight]]]
+"""Says what a person may do on the site; nothing if they may not use it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A person who is logged in, and their rights. The owner, with a link from the server's machine, has all of them."""
+    """A person who is logged in, and their rights. The owner, with a link from the server's machine, has all of them.
+
+    The `user` of somebody who logged in at a sign-in server is their principal; `name` is what they call themselves.
+    """
 
     user: str
     secret: str = field(repr=False)
     rights: Collection[SiteRight] = EVERY_RIGHT
+    name: str = ""
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether this is somebody of a sign-in server."""
+        return is_signed_in(self.user)
 
     def may(self, right: SiteRight) -> bool:
         """Return whether the person has the right."""
@@ -58,8 +71,9 @@ def same(token: str, expected: str) -> bool:
 class Sessions:
     """Log people in, once per link, and recognise them afterwards."""
 
-    def __init__(self, trust: TrustRecords, now: Callable[[], datetime]) -> None:
-        self._trust, self._now = trust, now
+    def __init__(self, trust: TrustRecords, now: Callable[[], datetime], rights: RightsOf | None = None) -> None:
+        """`rights` says what people of a sign-in server may do; without it they have no sessions."""
+        self._trust, self._now, self._rights = trust, now, rights
 
     async def invite(self, user: str, to: str = WAITING) -> str:
         """Return a secret that logs `user` in, once and within ten minutes, and leads to the path `to`."""
@@ -83,6 +97,15 @@ class Sessions:
         session = Session(str(invitation["user"]), secrets.token_urlsafe(32))
         await self.keep(session)
         return session, str(invitation["to"])
+
+    async def enter_person(self, person: SitePerson) -> Session | None:
+        """Return the new session of somebody who logged in at the sign-in server; None if they may not use the site."""
+        session = Session(person.principal, secrets.token_urlsafe(32))
+        expires_at = self._now() + SESSION_LIFETIME
+        if self._rights is None or not await self._rights(person):
+            return None
+        await self._trust.put_secret(digest(session.secret), "person", person.as_text(), expires_at=expires_at)
+        return session
 
     async def keep(self, session: Session) -> None:
         """Let the session be known for its whole time."""
@@ -108,8 +131,17 @@ class Sessions:
         if not cookie:
             return None
         user = await self._trust.secret(digest(cookie), "session", now=self._now())
-        return None if user is None else Session(user, cookie)
+        if user is not None:
+            return Session(user, cookie)
+        text = await self._trust.secret(digest(cookie), "person", now=self._now()) if self._rights else None
+        if text is None or self._rights is None:
+            return None
+        person = SitePerson.from_text(text)
+        # With each request, so that a person who was frozen, or taken out of the settings, is out at once.
+        rights = await self._rights(person)
+        return Session(person.principal, cookie, rights, person.name) if rights else None
 
     async def leave(self, session: Session) -> None:
         """End the session."""
-        await self._trust.take_secret(digest(session.secret), "session", now=self._now())
+        for purpose in ("session", "person"):
+            await self._trust.take_secret(digest(session.secret), purpose, now=self._now())

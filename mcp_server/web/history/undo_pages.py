@@ -15,7 +15,7 @@ from knowledge.history.timestamps import utc_text
 from knowledge.writing.effect import FileEffect
 from knowledge.writing.undo.past_act import PastAct, Take
 from knowledge.writing.undo.undo import UndoPlan
-from mcp_server.approvals.approvers import CannotDecide, requirement_at
+from mcp_server.approvals.approvers import CannotDecide, must_sign, requirement_at
 from mcp_server.gate.trust.act_levels import level_of_undo
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.presenters.trust import known_principals
@@ -138,7 +138,7 @@ async def _shown(request: PageRequest, choice: UndoChoice, plan: UndoPlan, probl
     layout: Layout = "inline" if request.query.get("layout") == "inline" else "split"
     short = sum(len(file.diff) for file in plan.files) <= WHOLE_AT_ONCE
     showing = DiffOptions(whole=short and request.query.get("whole") == "1", layout=layout)
-    passkeys = bool(await request.trust.passkeys())
+    passkeys = await must_sign(request.trust, request.session.user)
     level = await level_of_undo(request.services, plan)
     address = "/undo?" + urlencode(choice.fields)
     # Decided ones stay in view, in place, so that another side can be taken.

@@ -16,7 +16,7 @@ from knowledge.access.changes import checked_folder, checked_name
 from knowledge.access.directory import Directory
 from knowledge.access.rules import GROUP_MARK
 from knowledge.trust.ports import BearerToken
-from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.approvers import CannotDecide, must_sign
 from mcp_server.gate.host_registration import digest
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.people import PeopleAct, token_holder
@@ -58,7 +58,7 @@ async def people(request: PageRequest) -> Response:
         "usual_level": int(Trust.EDIT),
         "days": FIRST_DAYS,
         "most_days": MOST_DAYS,
-        "passkeys": bool(await request.trust.passkeys()),
+        "passkeys": await must_sign(request.trust, request.session.user),
         "account": request.session.user,
     }
     return await request.show("people.html", values)
@@ -137,7 +137,7 @@ async def create_token(request: PageRequest, form: Form) -> Response:
         "expires_at": expires_at.isoformat(timespec="seconds"),
     }
     proposal = await request.page.approvals.ask("token.create", arguments, request.person())
-    to_sign = bool(await request.trust.passkeys())
+    to_sign = await must_sign(request.trust, request.session.user)
     if not to_sign:
         done = await request.page.approvals.approve(proposal.id, proposal.hash, request.person())
         if done.state != "executed":
@@ -169,7 +169,7 @@ async def _reviewers(request: PageRequest, form: Form) -> tuple[str, Sequence[st
 async def _changed(request: PageRequest, act: PeopleAct, arguments: Mapping[str, Any], section: str) -> Response:
     """Make the change: at once, or, if there is a passkey, once it signs on the page that is shown next."""
     proposal = await request.page.approvals.ask(act, arguments, request.person())
-    if await request.trust.passkeys():
+    if await must_sign(request.trust, request.session.user):
         return see(f"/proposals/{proposal.id}")
     done = await request.page.approvals.approve(proposal.id, proposal.hash, request.person())
     if done.state != "executed":

@@ -16,11 +16,13 @@ from knowledge.errors import KnowledgeError, size_in_words
 from knowledge.trust.audit_entries import PLACES
 from knowledge.trust.ports import Proposal, State
 from knowledge.writing.answers import OriginLine
-from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.approvers import CannotDecide, own_passkeys
 from mcp_server.approvals.contradictions.claims import contradictions_of
 from mcp_server.approvals.proposals import calls_of
+from mcp_server.approvals.undo.person_undo import UNDO_PAGES
 from mcp_server.approvals.views.present import CHANGED
 from mcp_server.approvals.zulip.notice_record import powerless_reviewers
+from mcp_server.gate.host_registration import is_signed_in
 from mcp_server.presenters.proposal import (
     ProposalSummary,
     ending,
@@ -31,6 +33,7 @@ from mcp_server.presenters.proposal import (
 )
 from mcp_server.toolsets.spec import BadArguments
 from mcp_server.web.access import passkeys
+from mcp_server.web.access.rights import SiteRight
 from mcp_server.web.access.sessions import WAITING, same
 from mcp_server.web.page_context import Form, NotFound, PageRequest, see
 from mcp_server.web.proposals.page_changes import DiffOptions, Layout, files_of
@@ -63,6 +66,11 @@ DIFF = ('<div class="diff inline" role="table" aria-label="Unified diff">\n', b"
 MARKS_NOTICE = (
     '<p class="notice warn">Invisible, bidirectional or look-alike characters are marked above: '
     '<span class="hidden-char">⟦like this⟧</span>.</p>\n'
+)
+
+NOT_YOURS = (
+    "it is about trust itself: only the owner decides on it, from a login on the server's machine, and on a passkey "
+    "only the person whose it is"
 )
 
 Values = Mapping[str, Any]
@@ -105,13 +113,13 @@ async def one(request: PageRequest) -> Response:
     layout: Layout = "inline" if request.query.get("layout") == "inline" else "split"
     showing = DiffOptions(whole=request.query.get("whole") == "1", layout=layout)
     present = await request.page.approvals.present(proposal)
-    summary = await proposal_summary(state, proposal, "page", now=now, present=present)
+    summary = await proposal_summary(state, proposal, "page", now=now, present=present, user=request.session.user)
     origins = {path: await origins_of(request, path) for path in proposal.documents if proposal.kind != "admin"}
-    keys = await state.trust.passkeys()
+    keys = await own_passkeys(state.trust, request.session.user)
     common = {
-        "barred": await request.page.approvals.why_barred(proposal, request.person()) if summary.waits else "",
+        "barred": await why_not(request, proposal) if summary.waits else "",
         "trusted": await request.services.taints.trusted(),
-        "options": passkeys.signing_options(proposal.hash, keys) if keys else "",
+        "options": passkeys.signing_options(proposal.hash, keys, request.relying_party) if keys else "",
         "showing": showing,
         "powerless": await powerless_reviewers(state.outbox, proposal.id) if proposal.open else (),
         "pieces": "",
@@ -204,7 +212,7 @@ async def _whole(
 
 async def approve(request: PageRequest, form: Form) -> Response:
     """Approve a proposal that was shown whole, and show the outcome."""
-    proposal = await _proposal(request)
+    proposal = await _to_decide(request)
     # Only a page that hides nothing carries this token, so a form that was made by hand cannot approve what nobody has seen. If a page
     # of the knowledge base had changed, the token is also over the change as it was shown then.
     if not same(form.get("opened", ""), request.session.opened(proposal.hash, form.get("version", ""))):
@@ -213,8 +221,7 @@ async def approve(request: PageRequest, form: Form) -> Response:
         )
     signed = ""
     if form.get("assertion"):
-        trust, now = request.trust, request.now
-        signed = await passkeys.verified(trust, proposal.hash, form["assertion"], port=request.page.port, now=now)
+        signed = await request.signature(proposal.hash, form["assertion"])
     await request.page.approvals.approve(
         proposal.id, form.get("hash", ""), request.person(signed), form.get("note", "")
     )
@@ -223,7 +230,7 @@ async def approve(request: PageRequest, form: Form) -> Response:
 
 async def reject(request: PageRequest, form: Form) -> Response:
     """Reject it; with `harmful` also freeze the host."""
-    proposal = await _proposal(request)
+    proposal = await _to_decide(request)
     harmful, note = form.get("harmful") == "1", form.get("note", "")
     await request.page.approvals.reject(proposal.id, form.get("hash", ""), request.person(), note, harmful=harmful)
     return see(f"/proposals/{proposal.id}")
@@ -231,7 +238,7 @@ async def reject(request: PageRequest, form: Form) -> Response:
 
 async def request_changes(request: PageRequest, form: Form) -> Response:
     """Close it with a comment that says what the host should change."""
-    proposal = await _proposal(request)
+    proposal = await _to_decide(request)
     comment = form.get("note", "").replace("\r\n", "\n").strip()
     await request.page.approvals.request_changes(proposal.id, form.get("hash", ""), request.person(), comment)
     return see(f"/proposals/{proposal.id}")
@@ -239,7 +246,7 @@ async def request_changes(request: PageRequest, form: Form) -> Response:
 
 async def renew(request: PageRequest, form: Form) -> Response:
     """Replace the proposal by one with the effect that it has on the pages as they are now, and show that."""
-    proposal = await _proposal(request)
+    proposal = await _to_decide(request)
     try:
         successor = await request.page.approvals.renew(proposal.id, form.get("hash", ""), request.person())
     except BadArguments as error:
@@ -256,7 +263,7 @@ async def editing(request: PageRequest) -> Response:
 
 async def edit(request: PageRequest, form: Form) -> Response:
     """Replace the proposal by the edited one, and show that, which the person can then approve."""
-    proposal = await _proposal(request)
+    proposal = await _to_decide(request)
     calls = calls_of(proposal)
     try:
         edited = [{key: _edited(form, number, key) for key in call} for number, call in enumerate(calls)]
@@ -296,6 +303,34 @@ async def _edit_page(
 ) -> Response:
     values = {"p": proposal, "calls": calls, "problem": problem}
     return await request.show("edit.html", values, 422 if problem else 200)
+
+
+async def why_not(request: PageRequest, proposal: Proposal) -> str:
+    """Return why the person can't decide on the proposal, as the end of a sentence; "" if they can."""
+    if not _within_rights(request, proposal):
+        return NOT_YOURS
+    return await request.page.approvals.why_barred(proposal, request.person())
+
+
+def _within_rights(request: PageRequest, proposal: Proposal) -> bool:
+    """Return whether the login is enough: an act on trust itself is for who manages trust, and a passkey for its owner."""
+    by_sign_in = is_signed_in(proposal.principal)
+    if proposal.tool in ("passkey.add", "passkey.remove"):
+        user = request.session.user
+        return proposal.principal == user if is_signed_in(user) else not by_sign_in
+    return proposal.kind != "admin" or proposal.tool == UNDO_PAGES or request.session.may(SiteRight.MANAGE)
+
+
+async def _to_decide(request: PageRequest) -> Proposal:
+    """Return the proposal of the address.
+
+    Raises:
+        CannotDecide: the person may not decide on it.
+    """
+    proposal = await _proposal(request)
+    if not _within_rights(request, proposal):
+        raise CannotDecide(f"you can't decide on it: {NOT_YOURS}")
+    return proposal
 
 
 async def _proposal(request: PageRequest) -> Proposal:

@@ -17,7 +17,7 @@ from mcp_server.presenters.proposal import ending, proposal_summary, sentence_of
 from mcp_server.web.access.sessions import WAITING, same
 from mcp_server.web.page_context import Form, NotFound, PageRequest
 from mcp_server.web.proposals.page_changes import DiffOptions
-from mcp_server.web.proposals.pages import MOST_TOGETHER, change_of, origins_of, values_of
+from mcp_server.web.proposals.pages import MOST_TOGETHER, change_of, origins_of, values_of, why_not
 
 CHOSEN = "take."
 """The beginning of the fields that say which proposals of the page are decided; the id follows."""
@@ -83,12 +83,14 @@ async def _shown(request: PageRequest, proposal: Proposal, number: int) -> tuple
     """Return the values for the template of one proposal, and why it can't be decided here, "" if it can."""
     present = await request.page.approvals.present(proposal)
     state = request.services.state
-    summary = await proposal_summary(state, proposal, "page", now=request.now, present=present)
+    summary = await proposal_summary(
+        state, proposal, "page", now=request.now, present=present, user=request.session.user
+    )
     if not summary.waits:
         return {}, ending(proposal)
     if not summary.approvable:
         return {}, CHANGED
-    if why := await request.page.approvals.why_barred(proposal, request.person()):
+    if why := await why_not(request, proposal):
         return {}, f"you can't decide on it: {why}"
     if summary.needs == "passkey":
         return {}, TO_SIGN
@@ -120,6 +122,8 @@ async def _decided(request: PageRequest, form: Form, proposal_id: str, *, approv
     approvals, note = request.page.approvals, form.get("note", "")
     shown_hash, version = form.get(f"hash.{proposal_id}", ""), form.get(f"version.{proposal_id}", "")
     try:
+        if why := await why_not(request, proposal):
+            raise CannotDecide(f"you can't decide on it: {why}")
         if approves:
             # As on its own page: only a page that hides nothing of the proposal carries this token.
             if not same(form.get(f"opened.{proposal_id}", ""), request.session.opened(proposal.hash, version)):

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from knowledge.pages.claim_source import PLACE_FORMS
-from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.approvers import CannotDecide, must_sign
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.admin import checked_place
 from mcp_server.presenters.trust import known_principals, principal_named, trust_summary
@@ -30,7 +30,7 @@ async def trust_place(request: PageRequest, form: Form) -> Response:
     """Trust a place: at once, or, if there is a passkey, once it signs on the page that is shown next."""
     trust, person = request.trust, request.person()
     proposal = await request.page.approvals.ask("place.trust", {"place": checked_place(form.get("place", ""))}, person)
-    if await trust.passkeys():
+    if await must_sign(trust, request.session.user):
         return see(f"/proposals/{proposal.id}")
     await request.page.approvals.approve(proposal.id, proposal.hash, person)
     held_up = await trust.proposal(form.get("proposal", ""))
@@ -53,7 +53,7 @@ async def trust_record(request: PageRequest) -> Response:
         "s": await trust_summary(state, name, now=now),
         "changes": await state.history(name, limit=MOST_CHANGES),
         "levels": [(int(level), level.meaning) for level in Trust],
-        "passkeys": bool(await state.trust.passkeys()),
+        "passkeys": await must_sign(state.trust, request.session.user),
     }
     return await request.show("trust_host.html", values)
 

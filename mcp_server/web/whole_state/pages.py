@@ -11,7 +11,7 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
 from knowledge.errors import size_in_words
-from mcp_server.approvals.approvers import LOWEST_SIGNED, CannotDecide, requirement_at
+from mcp_server.approvals.approvers import LOWEST_SIGNED, CannotDecide, must_sign, own_passkeys, requirement_at
 from mcp_server.presenters.whole_state import (
     PlannedChange,
     PlannedRestore,
@@ -76,9 +76,7 @@ async def confirm(request: PageRequest, form: Form) -> Response:
     if await _needs(request) == "passkey":
         if not form.get("assertion"):
             raise CannotDecide("sign it with your passkey")
-        await passkeys.verified(
-            request.trust, rehearsed.hash, form["assertion"], port=request.page.port, now=request.now
-        )
+        await request.signature(rehearsed.hash, form["assertion"])
     if getattr(rehearsed.planned, "step", "") == "done":
         raise CannotDecide("nothing is left to do")
     handover.confirm(rehearsed)
@@ -146,13 +144,13 @@ def _handover(request: PageRequest) -> Handover:
 
 async def _needs(request: PageRequest) -> str:
     """Return the requirement for a change of the whole state: that of an act at the level from which passkeys sign."""
-    return requirement_at(LOWEST_SIGNED, "page", passkeys=bool(await request.trust.passkeys()))
+    return requirement_at(LOWEST_SIGNED, "page", passkeys=await must_sign(request.trust, request.session.user))
 
 
 async def _shown(request: PageRequest, handover: Handover, planned: PlannedChange) -> Response:
     """Show the rehearsal, with the form that confirms it."""
     rehearsed: RehearsedChange = handover.rehearse(planned, request.session, request.now)
-    keys = await request.trust.passkeys()
+    keys = await own_passkeys(request.trust, request.session.user)
     overview = await request.services.load_state_copies().overview()
     restores = isinstance(planned, PlannedRestore)
     before = planned.saved if isinstance(planned, PlannedRestore) else planned.found
@@ -168,8 +166,10 @@ async def _shown(request: PageRequest, handover: Handover, planned: PlannedChang
         "tables": table_counts(states),
         "chain": chain_line(before if before and restores else planned.there),
         "broken": (before if before and restores else planned.there).chain.broken is not None,
-        "fewer_passkeys": restores and before is not None and before.rows["passkey"] < len(keys),
+        "fewer_passkeys": restores
+        and before is not None
+        and before.rows["passkey"] < len(await request.trust.passkeys()),
         "needs": await _needs(request),
-        "options": passkeys.signing_options(rehearsed.hash, keys) if keys else "",
+        "options": passkeys.signing_options(rehearsed.hash, keys, request.relying_party) if keys else "",
     }
     return await request.show("state_rehearsal.html", values)

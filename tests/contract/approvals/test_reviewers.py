@@ -119,7 +119,7 @@ async def test_a_decision_counts_by_the_principal_of_who_decides(place: Place, w
 
 
 async def test_an_act_on_several_pages_takes_a_reviewer_of_all_of_them(place: Place) -> None:
-    bob, eve = Approver("bob@corp:http", "page"), Approver("eve@corp:http", "page")
+    bob, eve = Approver("bob@corp:http", "page", "key"), Approver("eve@corp:http", "page", "key")
     await put(place.app.base.state, BY.reviewers_set("decisions", ["eve"]))
     asked = await place.call("kb_move", path=PAGE, to="decisions/deploy.md")
     waiting = await place.proposal(asked["proposal"]["id"])
@@ -151,7 +151,7 @@ async def test_links_in_other_folders_that_a_move_rewrites_count_too(tmp_path: P
         made = await place.call("kb_move", path="a.md", to="c.md")
         waiting = await place.proposal(made["proposal"]["id"])
         assert "in hr/" in await decided(place, waiting, Approver("eve@corp:http", "page"))
-        assert await decided(place, waiting, Approver("bob@corp:http", "page")) == "executed"
+        assert await decided(place, waiting, Approver("bob@corp:http", "page", "key")) == "executed"
 
 
 async def test_pages_without_reviewers_are_decided_as_ever_and_trust_is_no_page(place: Place) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import httpx
@@ -29,6 +29,7 @@ from mcp_server.web.server import show
 from tests.support.knowledge_bases.folders import write
 
 PATIENCE_S = 60.0
+T = TypeVar("T")
 TRUSTING_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Enough for a page without TLS; reading the authorities' certificates takes longer than most pages."""
 ME = os_user()
@@ -203,13 +204,20 @@ async def shown(
 async def kept(
     folder: Path, pages: dict[str, str] | None = None, agents: Catalogue | None = None
 ) -> AsyncIterator[Place]:
-    """Do the same for a fixture, which pytest enters and leaves in different tasks."""
-    opened: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
+    """Do the same for a fixture."""
+    async with in_one_task(shown(folder, pages, agents)) as place:
+        yield place
+
+
+@asynccontextmanager
+async def in_one_task(opening: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
+    """Enter and leave `opening` in a task of its own: pytest enters and leaves a fixture in different ones."""
+    opened: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
     async def keep() -> None:
-        async with shown(folder, pages, agents) as place:
-            opened.set_result(place)
+        async with opening as found:
+            opened.set_result(found)
             await over.wait()
 
     keeping = asyncio.create_task(keep())

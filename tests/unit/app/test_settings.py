@@ -257,7 +257,7 @@ def test_a_relative_path_in_the_environment_is_refused_with_its_absolute_form(
         load({}, {name: text}, cwd=tmp_path)
     assert caught.value.name == name
     absolute = str((tmp_path / text).resolve())
-    assert (absolute in str(caught.value)) is not name.endswith("_KEY_FILE")
+    assert (absolute in str(caught.value)) is not name.endswith(("_KEY_FILE", "_SECRET_FILE"))
 
 
 def test_a_path_from_the_home_folder_or_of_a_flag_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from mcp_server.web.application import page_routes
 
 OPEN = {
     ("POST", "/login"),
+    ("GET", "/login/begin"),
+    ("GET", "/login/callback"),
     ("GET", "/login/{secret}"),
     ("GET", "/static/{name}"),
     ("GET", "/proof/{challenge}"),
