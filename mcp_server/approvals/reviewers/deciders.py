@@ -19,11 +19,11 @@ from mcp_server.approvals.proposals import calls_of
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.gate.host_registration import TERMINAL
 
-OWNER = "the owner can in a terminal of the server's account (knowledge-forge review)"
-OWN: Final = (
-    "{principal} asks for it, which is you, and FORGE_PREVENT_SELF_REVIEW leaves that to others; or else {owner}"
+OWNER: Final = (
+    "in a terminal of the server's account (knowledge-forge review) the owner can, too, unless it needs a passkey"
 )
-REVIEWED: Final = "it touches pages in {folder}, where only {names} can decide; or else {owner}"
+OWN: Final = f"{{principal}} asks for it, which is you, and FORGE_PREVENT_SELF_REVIEW leaves that to others; {OWNER}"
+REVIEWED: Final = f"it touches pages in {{folder}}, where only {{names}} can decide; {OWNER}"
 _DISMISSAL = "kb_dismiss"
 
 
@@ -35,11 +35,11 @@ async def why_barred(state: StateStore, proposal: Proposal, person: Approver, *,
     if prevent_self_review and proposal.kind != "admin":
         for one in await of_each_asker(state.trust, proposal):
             if is_same_person(directory, person.principal_id, one.principal):
-                return OWN.format(principal=one.principal, owner=OWNER)
+                return OWN.format(principal=one.principal)
     name = directory.person_of(person.principal_id)
     for found in await reviewers_of(state, proposal):
         if not directory.among(name, found.names):
-            return REVIEWED.format(folder=found.where, names=", ".join(found.names), owner=OWNER)
+            return REVIEWED.format(folder=found.where, names=", ".join(found.names))
     return ""
 
 
