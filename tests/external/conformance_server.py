@@ -1,10 +1,13 @@
 """Our real server over HTTP, gate included, with the fixtures that the public conformance suite expects.
 
-python -m tests.external.conformance_server PORT KNOWLEDGE_BASE STATE_DIR
+python -m tests.external.conformance_server PORT KNOWLEDGE_BASE STATE_DIR [EVENTS]
+
+The variables FORGE_DATABASE_URL and FORGE_DATABASE_SCHEMA count; the file EVENTS has the events that several servers share.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import sys
 from pathlib import Path
@@ -23,7 +26,7 @@ from tests.external.fixture_offers import extend
 
 RETRY_MS = 100
 LOOK_S = 0.05
-EVENTS = "conformance-events.db"
+DATABASE = ("FORGE_DATABASE_URL", "FORGE_DATABASE_SCHEMA")
 
 
 class Events(EventStore):
@@ -59,20 +62,22 @@ class Events(EventStore):
         return None
 
 
-async def serve(port: int, kb: str, state_dir: str) -> None:
+async def serve(port: int, kb: str, state_dir: str, events: Path) -> None:
     """Serve until the process is stopped."""
-    settings = load({"kb": kb, "state_dir": state_dir}, {})
+    settings = load(
+        {"kb": kb, "state_dir": state_dir}, {name: os.environ[name] for name in DATABASE if name in os.environ}
+    )
     async with open_app(settings, extra_tools=(*fixture_tools.TOOLS, *fixture_rounds.TOOLS), extend=extend) as app:
         # The same application as `serve --http`, but for the event store: one scenario closes a stream and comes back.
-        web = http_app(app.server, event_store=Events(Path(state_dir) / EVENTS), retry_interval=RETRY_MS)
+        web = http_app(app.server, event_store=Events(events), retry_interval=RETRY_MS)
         config = uvicorn.Config(web, host="127.0.0.1", port=port, log_level="warning", access_log=False, ws="none")
         await uvicorn.Server(config).serve()
 
 
 def main() -> None:
     """Serve what the command line names."""
-    port, kb, state_dir = sys.argv[1:]
-    anyio.run(serve, int(port), kb, state_dir)
+    port, kb, state_dir, *events = sys.argv[1:]
+    anyio.run(serve, int(port), kb, state_dir, Path(events[0] if events else f"{state_dir}.events"))
 
 
 if __name__ == "__main__":

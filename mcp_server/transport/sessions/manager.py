@@ -20,7 +20,12 @@ from anyio.abc import TaskStatus
 from mcp.server.connection import Connection
 from mcp.server.lowlevel.server import Server
 from mcp.server.runner import serve_connection
-from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, EventStore, StreamableHTTPServerTransport
+from mcp.server.streamable_http import (
+    LAST_EVENT_ID_HEADER,
+    MCP_SESSION_ID_HEADER,
+    EventStore,
+    StreamableHTTPServerTransport,
+)
 from mcp.server.streamable_http_manager import (
     StreamableHTTPSessionManager,
     _error_response,
@@ -34,6 +39,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import INTERNAL_ERROR, JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 from pydantic import ValidationError
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -176,15 +182,14 @@ class SharedSessions(StreamableHTTPSessionManager):
             return await self._serve(session, None, scope, receive, send)
         if session is None:
             return _error_response("Bad Request: Missing session ID", 400)
-        if isinstance(message, JSONRPCResponse | JSONRPCError):
-            await self._take_answer(session, message)
-            return Response(status_code=202)
-        if isinstance(message, JSONRPCNotification):
-            await self._take_notification(session, message)
+        if isinstance(message, JSONRPCResponse | JSONRPCError | JSONRPCNotification):
+            await self._take(session, message)
             return Response(status_code=202)
         if request.method == "DELETE":
             await self.notes.end(session.hash)
             return Response(status_code=200)
+        if request.method == "GET" and LAST_EVENT_ID_HEADER in request.headers and self.event_store is None:
+            return _error_response("An answer that broke off can't be resumed; open a new stream", 400)
         return await self._serve(session, message, scope, receive, send)
 
     async def _has_ended(self, session: ClientSession) -> bool:
@@ -220,12 +225,16 @@ class SharedSessions(StreamableHTTPSessionManager):
             self._calls[key] = served
         group = self._task_group
         assert group is not None  # noqa: S101 - as in the SDK: requests come only while `run` runs
+        # A stream that goes on after a break belongs to one call, and is not the session's stream.
+        streams = scope["method"] == "GET" and LAST_EVENT_ID_HEADER not in Headers(scope=scope)
         try:
-            await group.start(partial(self._run, served, fresh=fresh, streams=scope["method"] == "GET"))
+            await group.start(partial(self._run, served, fresh=fresh, streams=streams))
         except StorageError:
             logger.warning("cannot open a stream of events now", exc_info=True)
             return _error_response("The server cannot open a stream now; try again in a moment", 503, INTERNAL_ERROR)
         try:
+            if streams and transport.is_terminated:  # the transport would answer that the session is over
+                return _error_response("A newer stream of this session is open", 409)
             await transport.handle_request(scope, receive, send)
         finally:
             with suppress(RuntimeError):  # the server has stopped, and with it everything in the group
@@ -280,6 +289,14 @@ class SharedSessions(StreamableHTTPSessionManager):
         connection.exit_stack.callback(forget)
         await self.notes.open_stream(session.hash, stream)
         await self._subscribers.attach(connection, session.hash)
+
+    async def _take(
+        self, session: ClientSession, message: JSONRPCResponse | JSONRPCError | JSONRPCNotification
+    ) -> None:
+        if isinstance(message, JSONRPCNotification):
+            await self._take_notification(session, message)
+        else:
+            await self._take_answer(session, message)
 
     async def _take_answer(self, session: ClientSession, message: JSONRPCResponse | JSONRPCError) -> None:
         """Pass the client's answer on to the call that asked, here or elsewhere. An answer that nobody waits for is dropped."""
