@@ -38,6 +38,7 @@ FILE = "100644"
 LEFTOVER_S = 3600.0
 REST_S = 2.0
 """How long ago a pull or a merge must have begun: it fails if the branch moves before it ends."""
+_PROTECTED = (("core.protectHFS", "true"), ("core.protectNTFS", "true"))
 _INDEXED = re.compile(rb"\d+ ([0-9a-f]+) 0\t([^\0]+)\0  ctime: (\d+):(\d+)\n")
 """As `git ls-files -z --debug` prints it, whose form may change."""
 
@@ -215,6 +216,26 @@ class Checkout:
         asked = ("check-ignore", "-z", "--stdin")
         found = self.git.run(*asked, stdin=stdin, variables={"GIT_LITERAL_PATHSPECS": "0"}, codes=(0, 1))
         return frozenset(path.removeprefix("./") for path in _split(found.output))
+
+    def unsafe(self, states: Sequence[tuple[str, str]]) -> frozenset[str]:
+        """Return the paths, each given with a blob, that git takes into no index: `.git`, in any of the forms that file systems know.
+
+        Its own commands check that before they write a file; whoever writes files from a commit has to ask.
+        """
+        scratch = self._new_copy()
+        stdin = b"".join(f"{FILE} {blob} 0\t".encode() + os.fsencode(path) + b"\0" for path, blob in states)
+        strict = replace(self.git, settings=(*self.git.settings, *_PROTECTED))
+        try:
+            strict.run("update-index", "-z", "--add", "--index-info", stdin=stdin, index=scratch)
+            taken = (
+                frozenset(_split(self.git.run("ls-files", "-z", index=scratch).output))
+                if scratch.exists()
+                else frozenset()
+            )
+        finally:
+            with suppress(FileNotFoundError):
+                scratch.unlink()
+        return frozenset(path for path, _ in states) - taken
 
     def unmerged(self) -> frozenset[str]:
         """Return the paths that are in conflict: the index has several versions of them."""

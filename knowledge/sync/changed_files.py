@@ -81,7 +81,7 @@ def incoming_files(checkout: Checkout, ours: str, theirs: str) -> Sequence[Synce
 
     Raises:
         NoCommonCommit: they never were one.
-        NotMergeable: it changed a link or a submodule.
+        NotMergeable: it changed a link or a submodule, or has a file where git allows none.
     """
     found = checkout.git.run("merge-base", ours, theirs, codes=(0, 1))
     if found.code:
@@ -95,7 +95,7 @@ def incoming_files(checkout: Checkout, ours: str, theirs: str) -> Sequence[Synce
         if change.before and change.after and change.before.path != change.after.path
     }
     changes = _changed(checkout, base, theirs)
-    _require_files(changes)
+    _require_files(checkout, changes)
     names = {state.path for change in changes for state in (change.before, change.after) if state}
     there = checkout.entries(ours, [*names, *(moved_here[name] for name in names if name in moved_here)])
     incoming: list[SyncedFile] = []
@@ -157,12 +157,15 @@ def _parsed(output: bytes) -> Iterator[SideChange]:
         )
 
 
-def _require_files(changes: Sequence[SideChange]) -> None:
-    for change in changes:
-        for state in (change.before, change.after):
-            if state is not None and state.mode not in REGULAR:
-                kind = "a submodule" if state.mode == "160000" else "a symbolic link"
-                raise NotMergeable(f"the other side changed {state.path}, which is {kind}; bring that in with git pull")
+def _require_files(checkout: Checkout, changes: Sequence[SideChange]) -> None:
+    states = [state for change in changes for state in (change.before, change.after) if state is not None]
+    for unsafe in sorted(checkout.unsafe([(state.path, state.blob) for state in states])):
+        # Such as `.git/hooks/post-commit`, a program that git would run.
+        raise NotMergeable(f"the other side has the file {unsafe}, which must not be in a commit; do not trust it")
+    for state in states:
+        if state.mode not in REGULAR:
+            kind = "a submodule" if state.mode == "160000" else "a symbolic link"
+            raise NotMergeable(f"the other side changed {state.path}, which is {kind}; bring that in with git pull")
 
 
 def _is_there(one: SyncedFile, blobs: Mapping[str, str]) -> bool:

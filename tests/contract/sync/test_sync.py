@@ -255,6 +255,24 @@ async def test_a_link_from_the_other_side_is_not_made(folder: Path) -> None:
         assert not (bob.kb.folder / "notes/passwd.md").is_symlink()
 
 
+@pytest.mark.parametrize("folder_name", [".git", ".GIT", "git~1", ".g\u200cit"])
+async def test_a_file_in_gits_own_folder_is_refused_before_anything_is_written(folder: Path, folder_name: str) -> None:
+    """Git would run it. Names that are `.git` on Windows and macOS count, as for git itself."""
+    async with two_machines(folder) as (ann, bob):
+        blob = ann.kb.git("hash-object", "-w", "--stdin", stdin=b"#!/bin/sh\n").strip()
+        hooks = ann.kb.git("mktree", stdin=f"100755 blob {blob}\tpost-commit\n".encode()).strip()
+        inner = ann.kb.git("mktree", stdin=f"040000 tree {hooks}\thooks\n".encode()).strip()
+        top = ann.kb.git("ls-tree", "HEAD") + f"040000 tree {inner}\t{folder_name}\n"
+        tree = ann.kb.git("mktree", stdin=top.encode()).strip()
+        commit = ann.kb.git("commit-tree", tree, "-p", "HEAD", "-m", "Evil").strip()
+        ann.kb.git("push", "-q", "origin", f"{commit}:refs/heads/main")
+        before = sorted(bob.kb.folder.rglob("*"))
+        with pytest.raises(NotMergeable, match="must not be in a commit"):
+            await bob.sync.run(bob.note)
+        left = [file for file in set(bob.kb.folder.rglob("*")) - set(before) if "objects" not in file.parts]
+        assert [file for file in left if "refs" not in file.parts and "logs" not in file.parts] == []
+
+
 async def test_a_branch_that_the_remote_does_not_have_yet_is_made_there(folder: Path) -> None:
     async with two_machines(folder) as (ann, _):
         ann.kb.git("switch", "-qc", "drafts")
