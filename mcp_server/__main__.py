@@ -73,6 +73,7 @@ VERBS: Mapping[str, Verb] = {
     "export": Verb("inout", "copy the knowledge base to a folder, a static site, or one file of JSON lines"),
     "import": Verb("inout", "bring in pages from elsewhere, after showing what would be written", "import_pages"),
     "sync": Verb("inout", "merge what a Git remote has, and send it what it lacks"),
+    "mirror": Verb("inout", "keep a folder of pages that are in a database, and take edits in it back"),
     "agents": Verb("agents", "list agents, and check your team's own"),
     "enroll": Verb("trust", "give a host its own name and secret"),
     "trust": Verb("trust", "show and change how far each host is trusted"),

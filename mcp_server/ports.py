@@ -114,6 +114,10 @@ class HasPages(Protocol):
     def ledger(self) -> ReadingLedger:
         """The record of which caller has read which page."""
 
+    @property
+    def catch_up_pages(self) -> Callable[[], Awaitable[None]]:
+        """Brings pages that other machines wrote to this one."""
+
 
 class HasWriting(Protocol):
     """Changes to pages, and their history."""

@@ -20,8 +20,16 @@ ADDED, DELETED = 1, 3
 """As in `watchfiles.Change`, which is not imported before it is needed."""
 
 
-async def follow(root: Path, changed: Callable[[set[str]], object], ready: Callable[[], object]) -> None:
+async def follow(
+    root: Path,
+    changed: Callable[[set[str]], object],
+    ready: Callable[[], object],
+    *,
+    counts: Callable[[str], bool] = is_markdown,
+) -> None:
     """Call `changed` with the relative paths of documents and folders that changed below `root`, until cancelled.
+
+    `counts` chooses other files than documents.
 
     Both callbacks run on the event loop; `ready` when no later change can be missed. For a folder that was moved or
     removed its own path is given, not those of its documents; `""` is the root. Returns if the system stops watching.
@@ -33,14 +41,20 @@ async def follow(root: Path, changed: Callable[[set[str]], object], ready: Calla
     try:
         # With its own limiter: this thread runs as long as the process, and must not use up those for short work.
         await anyio.to_thread.run_sync(
-            partial(_listen, root, changed, ready, stop), abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+            partial(_listen, root, changed, ready, stop, counts),
+            abandon_on_cancel=True,
+            limiter=anyio.CapacityLimiter(1),
         )
     finally:
         stop.set()
 
 
 def _listen(
-    root: Path, changed: Callable[[set[str]], object], ready: Callable[[], object], stop: threading.Event
+    root: Path,
+    changed: Callable[[set[str]], object],
+    ready: Callable[[], object],
+    stop: threading.Event,
+    counts: Callable[[str], bool],
 ) -> None:
     import watchfiles  # needed only in the process that indexes
 
@@ -61,7 +75,7 @@ def _listen(
     ):
         if stop.is_set():
             return
-        paths = {path for change, name in batch if (path := _relevant(str(root), change, name)) is not None}
+        paths = {path for change, name in batch if (path := _relevant(str(root), change, name, counts)) is not None}
         if paths:
             anyio.from_thread.run_sync(changed, paths)
         if not is_ready:
@@ -69,7 +83,7 @@ def _listen(
             is_ready = True
 
 
-def _relevant(root: str, change: int, name: str) -> str | None:
+def _relevant(root: str, change: int, name: str, counts: Callable[[str], bool]) -> str | None:
     """Return the relative path if the change may concern documents; a deleted path may have been a folder with some."""
     relative = os.path.relpath(name, root).replace(os.sep, "/")
     if relative == ".":
@@ -77,4 +91,4 @@ def _relevant(root: str, change: int, name: str) -> str | None:
     if any(is_hidden(part) for part in relative.split("/")):
         return None
     may_be_folder = change == DELETED or (change == ADDED and os.path.isdir(name))  # noqa: PTH112 - it is a string
-    return relative if is_markdown(relative) or may_be_folder else None
+    return relative if counts(relative) or may_be_folder else None

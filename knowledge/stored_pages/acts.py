@@ -20,7 +20,7 @@ from knowledge.pages.obsidian.canvas import is_canvas
 from knowledge.pages.paths import ancestors, clean_path, is_markdown
 from knowledge.pages.vault import revision_of
 from knowledge.stored_pages.copy import CopyEdit, PagesCopy, caught_up
-from knowledge.stored_pages.copy_files import LARGEST_FILE
+from knowledge.stored_pages.copy_files import require_size
 from knowledge.stored_pages.ports import FileExchange
 from knowledge.writing.acts import audit_entries as entries
 from knowledge.writing.files.file_set import ABSENT, FileSet, FoundPage, require_nameable
@@ -111,7 +111,7 @@ class StoredPageActs:
             stored = (await self._pages.find((path,))).get(path)
             current = stored.digest if stored else None
             if current != edit.digest and (edit.raw is not None or current == edit.base):
-                _require_size(path, edit.raw)
+                require_size(path, edit.raw)
                 if current not in (None, edit.base) and current is not None:
                     other = (await self._pages.contents([current]))[current]
                     await self._pages.put(FileExchange(_beside(path, current), None, other), at=self._now())
@@ -186,7 +186,7 @@ class StoredPageActs:
                 record = await self._ledger.commit(entries.noted(act, work, seen, self._now()))
             return ActDone(work.result, {}, record)
         for change in changes:
-            _require_size(change.path, change.raw)
+            require_size(change.path, change.raw)
             if work.places.get(change.path, change.path) != change.path:
                 raise InvalidPath(change.path, "it is a link in this machine's copy of the pages; use its real path")
         entry = entries.written(act, work, changes, self._now())
@@ -206,7 +206,7 @@ class StoredPageActs:
         """Take the edit of the page in this machine's copy, if there is one: neither side's text is lost."""
         edit = await self._copy.edit_of(path)
         while edit is not None and not (edit.raw is None and await self._copy.refilled()):
-            _require_size(path, edit.raw)
+            require_size(path, edit.raw)
             try:
                 await self._take(edit)
             except StoredFileChanged:
@@ -269,14 +269,6 @@ def _require_page_path(path: str) -> None:
         raise InvalidPath(path, "a document's name ends in .md, .markdown or .mdx")
     if cleaned != path:
         raise InvalidPath(path, f"write it as {cleaned}")
-
-
-def _require_size(path: str, raw: bytes | None) -> None:
-    if raw is not None and len(raw) > LARGEST_FILE:
-        size = f"{len(raw) / 2**20:.0f} MiB"
-        raise UnwritableDocument(
-            path, f"it would be {size}, but at most {LARGEST_FILE >> 20} MiB can be read", "split it"
-        )
 
 
 def _beside(path: str, digest: bytes) -> str:

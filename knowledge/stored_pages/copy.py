@@ -20,9 +20,9 @@ from knowledge.errors import KnowledgeError, VaultUnavailable
 from knowledge.history.codec import content_digest
 from knowledge.pages.vault import Vault
 from knowledge.state.ports import Progress, Stamp
-from knowledge.stored_pages.copy_files import CopyFiles
+from knowledge.stored_pages.copy_files import CopyFiles, require_size
 from knowledge.stored_pages.copy_record import CopiedFile, CopyRecord
-from knowledge.stored_pages.ports import BEGINNING, StoredFile, StoredPages
+from knowledge.stored_pages.ports import BEGINNING, FileExchange, StoredFile, StoredPages
 from knowledge.writing.files.file_set import EMPTIED_S, LOOK_AGAIN_S, QUIET_S
 from knowledge.writing.locks.page_locks import PageLocks
 
@@ -93,16 +93,15 @@ class PagesCopy:
         """
         if await anyio.to_thread.run_sync(self._record.begun):
             return
-        there = sorted(await anyio.to_thread.run_sync(lambda: list(self.vault.file_paths())))
+        there = sorted(path for path, _ in await anyio.to_thread.run_sync(lambda: list(self._files.walk())))
         stored = await self.pages.find(there)
         foreign = [path for path in there if not await self._is_stored(path, stored.get(path))]
         if foreign:
             named, more = ", ".join(foreign[:MOST_NAMED]), len(foreign) - MOST_NAMED
             raise VaultUnavailable(
                 str(self.vault.root),
-                f"the pages are in the database, and this folder has {len(foreign)} files that are not ({named}"
-                f"{f' and {more} more' if more > 0 else ''}); name an empty folder with FORGE_KB, then bring these pages in with "
-                "`knowledge-forge import`",
+                f"the pages are in the database, and it has other files: {named}{f' and {more} more' if more > 0 else ''}; name an "
+                "empty folder with FORGE_KB, and bring these files in with `knowledge-forge import`",
             )
 
     async def _is_stored(self, path: str, file: StoredFile | None) -> bool:
@@ -142,6 +141,17 @@ class PagesCopy:
         if unlisted:
             await self._bring([StoredFile(path, None, 0) for path in sorted(unlisted)])
         await anyio.to_thread.run_sync(self._record.set, {}, place)
+
+    async def add(self, path: str, raw: bytes, *, at: datetime) -> None:
+        """Put a new file that is not a page into the database, and into the copy.
+
+        Raises:
+            UnwritableDocument: it is too large.
+            StoredFileChanged: there is one.
+        """
+        require_size(path, raw)
+        await self.pages.put(FileExchange(path, None, raw), at=at)
+        await caught_up(self)
 
     async def bring(self, paths: Collection[str]) -> None:
         """Bring these files up to date, if nobody has edited them in the copy."""
@@ -227,11 +237,9 @@ class PagesCopy:
 
     def _edited(self) -> list[str]:
         self.vault.check()
-        known, there = self._record.all(), set(self.vault.file_paths())
-        differing = [
-            path for path in there if (file := known.get(path)) is None or self.vault.file_stamp(path) != file.stamp
-        ]
-        return sorted({*differing, *(known.keys() - there)})
+        known, there = self._record.all(), dict(self._files.walk())
+        differing = [path for path, stamp in there.items() if path not in known or known[path].stamp != stamp]
+        return sorted({*differing, *(known.keys() - there.keys())})
 
     async def taken(self, edit: CopyEdit) -> None:
         """Note that the edit is in the database, and bring the file up to date: others may have changed it."""
@@ -247,7 +255,7 @@ class PagesCopy:
 
         def missing_by_accident() -> list[str]:
             known = self._record.all()
-            missing = [path for path in known if self.vault.file_stamp(path) is None]
+            missing = sorted(known.keys() - dict(self._files.walk()).keys())
             return missing if len(missing) > FEW_REMOVED or 1 < len(missing) == len(known) else []
 
         missing = await anyio.to_thread.run_sync(missing_by_accident)
@@ -258,10 +266,9 @@ class PagesCopy:
         return bool(missing)
 
 
-async def caught_up(copy: PagesCopy | None) -> None:
+async def caught_up(copy: PagesCopy) -> None:
     """Bring the copy up to date before an answer from it; with a problem, the answer is from the copy as it is."""
-    if copy is not None:
-        try:
-            await copy.catch_up()
-        except KnowledgeError as error:
-            log.warning("this machine's copy of the pages is not up to date: %s", error)
+    try:
+        await copy.catch_up()
+    except KnowledgeError as error:
+        log.warning("this machine's copy of the pages is not up to date: %s", error)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from knowledge.errors import InvalidPath
+from knowledge.errors import InvalidPath, UnwritableDocument
 from knowledge.history.codec import content_digest
 from knowledge.pages.paths import clean_path, is_hidden
 from knowledge.pages.vault import LARGEST_BYTES, read_steadily, stamp_of
+from knowledge.state.ports import Stamp
 from knowledge.stored_pages.copy_record import CopiedFile
 from knowledge.writing.files.exchange import Folder, temporary_name
 from knowledge.writing.files.file_set import name_digest, named_errors, require_nameable
@@ -21,6 +23,21 @@ class CopyFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
+
+    def walk(self) -> Iterator[tuple[str, Stamp]]:
+        """Yield the path of every file that is not hidden, with its stamp. Opens none and follows no link."""
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            with contextlib.suppress(OSError), os.scandir(os.path.join(self._root, folder)) as found:  # noqa: PTH118  hot
+                for entry in found:
+                    path = f"{folder}/{entry.name}".lstrip("/")
+                    if is_hidden(entry.name):
+                        continue
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                    elif entry.is_file(follow_symlinks=False):
+                        yield path, stamp_of(entry.stat(follow_symlinks=False))
 
     def read(self, path: str) -> tuple[bytes, CopiedFile] | None:
         """Return the bytes of the file at exactly that path, with its stamp; None if there is none.
@@ -142,5 +159,14 @@ def _require_sound(path: str) -> None:
     require_nameable(path)
 
 
-LARGEST_FILE = LARGEST_BYTES
-"""The largest file that is stored, attachments included."""
+def require_size(path: str, raw: bytes | None) -> None:
+    """Check that the file can be read again, attachments included.
+
+    Raises:
+        UnwritableDocument: it is too large.
+    """
+    if raw is not None and len(raw) > LARGEST_BYTES:
+        size = f"{len(raw) / 2**20:.0f} MiB"
+        raise UnwritableDocument(
+            path, f"it would be {size}, but at most {LARGEST_BYTES >> 20} MiB can be read", "split it"
+        )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from knowledge.search.use import store as use_store
     from mcp_server.app import retention
     from mcp_server.app.factories import engines, index_service, journey_store, writer
+    from mcp_server.app.freshness import copy_update
     from mcp_server.approvals.zulip import notices
     from mcp_server.models import locations as model_locations
     from mcp_server.models import map_lines
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 else:
     use_store = LateModule("knowledge.search.use.store")
     retention = LateModule("mcp_server.app.retention")
+    copy_update = LateModule("mcp_server.app.freshness.copy_update")
     engines = LateModule("mcp_server.app.factories.engines")
     index_service = LateModule("mcp_server.app.factories.index_service")
     journey_store = LateModule("mcp_server.app.factories.journey_store")
@@ -88,7 +90,10 @@ class Background:
         settings, model = self.settings, self.settings.provider
         tasks.start_soon(self.shorten_old_texts)
         tasks.start_soon(self.tidy)
-        tasks.start_soon(self.record_git_moves)
+        if self.base.copy is None:
+            tasks.start_soon(self.record_git_moves)
+        else:
+            tasks.start_soon(self.keep_copy)
         tasks.start_soon(self.execute_approved)
         if self.commits is not None:
             tasks.start_soon(self.commit_acts, self.commits)
@@ -135,6 +140,12 @@ class Background:
                 logger.warning("cannot tidy up the ledger now", exc_info=True)
             await anyio.sleep(wait_s)
             wait_s = TIDY_S
+
+    async def keep_copy(self) -> None:
+        """Keep this machine's copy of pages in the database up to date, and take edits from it."""
+        await anyio.sleep(START_DELAY_S)
+        await _load("mcp_server.app.freshness.copy_update")
+        await copy_update.keep_copy(self.base)
 
     async def record_git_moves(self) -> None:
         """Bring changes that Git made to pages on record soon after HEAD has moved."""

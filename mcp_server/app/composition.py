@@ -21,7 +21,7 @@ from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
 from mcp_server.app.head_moves import record_after_move
-from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, open_base, utc_now
+from mcp_server.app.knowledge_base import KnowledgeBase, caught_up, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import sealing_key
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
@@ -207,6 +207,7 @@ async def open_app(
             load_model=model,
             # A lambda, because runs call tools through the gate, which is built from these services.
             load_runs=runs_of(base, model, lambda: (gate, services), tasks, settings.quotas),
+            catch_up_pages=partial(caught_up, base.copy),
             review_address=review.address,
             want_review=review.wanted if announcing else nothing,
         )
@@ -284,8 +285,11 @@ def _use_recorder_of(base: KnowledgeBase, kept: timedelta | None) -> Callable[[]
 
 
 async def _take_place(settings: Settings, base: KnowledgeBase, tasks: TaskGroup) -> None:
-    """Take this machine's place among those that share the state, and keep it; with the state in a file there is only this machine."""
-    if settings.database_url is not None:
+    """Take this machine's place among those that share the state and a folder, and keep it.
+
+    With the state in a file there is only this machine, and with pages in the database each machine has a folder of its own.
+    """
+    if settings.database_url is not None and base.copy is None:
         place = await shared_folder.place_of(base.state, base.vault.root, base.state_dir, utc_now)
         await place.take()
         tasks.start_soon(place.keep)

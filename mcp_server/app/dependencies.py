@@ -79,6 +79,8 @@ class Services:
     load_runs: Callable[[], Runs] = no_runs
     review_address: Callable[[], Awaitable[str | None]] = nowhere
     """Returns the address of the review page, without a login; None while no process shows it."""
+    catch_up_pages: Callable[[], Awaitable[None]] = nothing
+    """Brings pages that other machines wrote to this one. Called before every answer; cheap if there are none."""
     want_review: Callable[[], Awaitable[None]] = nothing
     """Shows the page because something is waiting for a person."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))

@@ -32,7 +32,7 @@ from knowledge.writing.locks.page_locks import Locks, PageLocks
 from mcp_server import VERSION
 from mcp_server.app.factories.embedder import Embedding, embedding
 from mcp_server.app.factories.reranker import ChosenReranker
-from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.settings import DATABASE, Settings
 from mcp_server.late_module import LateModule
 from mcp_server.workers.index_steps import PagesApart, linked_documents_in
 from mcp_server.workers.pool import Workers
@@ -46,11 +46,12 @@ if TYPE_CHECKING:
     from knowledge.search.route.second_opinion import RouteAdviser
     from knowledge.search.tiers import Tiers
     from knowledge.state.ports import IndexIdentity
+    from knowledge.stored_pages.copy import PagesCopy
     from knowledge.writing.evidence.judge import ContradictionJudge
     from knowledge.writing.evidence.sources import Sources
     from mcp_server.app.factories import engines as servers
     from mcp_server.app.factories import finder as finders
-    from mcp_server.app.factories import keywords, writer
+    from mcp_server.app.factories import keywords, pages_copy, writer
     from mcp_server.app.factories import postgres as shared_database
     from mcp_server.app.factories.engines import Follower
     from mcp_server.app.factories.writer import Writing
@@ -64,6 +65,7 @@ else:
     servers = LateModule("mcp_server.app.factories.engines")
     finders = LateModule("mcp_server.app.factories.finder")
     keywords = LateModule("mcp_server.app.factories.keywords")
+    pages_copy = LateModule("mcp_server.app.factories.pages_copy")
     writer = LateModule("mcp_server.app.factories.writer")
     shared_database = LateModule("mcp_server.app.factories.postgres")
     model_locations = LateModule("mcp_server.models.locations")
@@ -118,6 +120,8 @@ class KnowledgeBase:
     vault: Vault
     state_dir: Path
     state: StateStore
+    copy: PagesCopy | None
+    """This machine's copy of pages that are in the database; None if they are in the folder."""
     index: SqliteIndexStore
     load_tiers: Callable[[], Tiers]
     load_finder: Callable[[], Finder]
@@ -157,6 +161,12 @@ class KnowledgeBase:
     def indexer(self) -> Indexer:
         """The indexer, which updates the index from the files."""
         return self.load_indexer()
+
+
+async def caught_up(copy: PagesCopy | None) -> None:
+    """Bring this machine's copy of pages in the database up to date before an answer, as far as the database can be asked."""
+    if copy is not None:
+        await pages_copy.caught_up(copy)
 
 
 @asynccontextmanager
@@ -226,13 +236,15 @@ async def open_base(
     on_renewal: Callable[[Progress], None] = lambda _: None,
     indexing: bool = False,
     lean: bool = False,
+    mirror: bool = False,
     load_opinion: Callable[[], RouteAdviser | None] = lambda: None,
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base of these settings, and close everything afterwards.
 
     `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the current
     embedder. With `indexing` this process will index, so a first search may wait a moment for that. A `lean` process keeps
-    little in memory: another one indexes, and searches read vectors from the index. `load_opinion` returns the second
+    little in memory: another one indexes, and searches read vectors from the index. In a `mirror` of pages in the database people
+    work with an editor such as Obsidian. `load_opinion` returns the second
     opinion on questions whose route is unclear; the first search calls it first.
 
     Raises:
@@ -243,6 +255,9 @@ async def open_base(
     async with AsyncExitStack() as stack:
         state = await _state(settings, vault.root, folder)
         stack.push_async_callback(state.close)
+        copy = None
+        if settings.pages == DATABASE:
+            copy = await pages_copy.copy_of(vault, state, folder, stack, whole=indexing or mirror, mirror=mirror)
         index = await SqliteIndexStore.open(folder / INDEX_FILE)
         stack.push_async_callback(index.close)
         if index.rebuilt:
@@ -349,6 +364,7 @@ async def open_base(
                     commit_records=CommitRecords(state.tables),
                     judge=judge,
                     excluded=settings.exclude,
+                    copy=copy,
                 )
             )
 
@@ -356,6 +372,7 @@ async def open_base(
             vault=vault,
             state_dir=folder,
             state=state,
+            copy=copy,
             index=index,
             load_tiers=tiers,
             load_finder=finder,

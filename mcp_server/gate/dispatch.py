@@ -140,6 +140,7 @@ class Gate:
             # Runs call tools on behalf of their principal, within limits of their own.
             kinds = () if call.run else spec.counts_as
             async with self.fair_use.admitted(call.principal.id, spec.lane, kinds):
+                await self._services.catch_up_pages()
                 # The trust record counts from here, not from before a wait for the turn.
                 outcome = await self._parsed(spec, arguments, replace(call, began=self._clock()))
         except (BadArguments, KnowledgeError) as error:

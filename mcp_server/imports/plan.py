@@ -14,6 +14,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.history.acts import IMPORT, IMPORT_TOOL
 from knowledge.history.ports import Actor, Ledger
 from knowledge.pages.vault import LARGEST_BYTES, Vault, revision_of
+from knowledge.stored_pages.copy import PagesCopy
 from knowledge.writing.acts.import_act import ImportAnswer, ImportRequest
 from knowledge.writing.files.file_set import FileSet, found_at
 from knowledge.writing.related.target_page import in_configuring_folder
@@ -71,7 +72,10 @@ class ImportPlan:
 
 @dataclass(frozen=True, slots=True)
 class Importing:
-    """Plans an import for a principal. `configuration` allows pages that configure the server."""
+    """Plans an import for a principal. `configuration` allows pages that configure the server.
+
+    `copy` is this machine's copy of pages that are in the database, to which attachments go too.
+    """
 
     vault: Vault
     ledger: Ledger
@@ -79,6 +83,7 @@ class Importing:
     principal: str
     at: datetime
     configuration: bool = False
+    copy: PagesCopy | None = None
 
     async def plan(self, incoming: Incoming, earlier: EarlierImports, on_page: OnPage) -> ImportPlan:
         """Return what would happen to everything in the source."""

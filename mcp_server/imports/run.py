@@ -10,9 +10,10 @@ from datetime import datetime
 
 import anyio.to_thread
 
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, StoredFileChanged
 from knowledge.history.acts import IMPORT, IMPORT_ATTACHMENT, IMPORT_FINISHED, IMPORT_TOOL
 from knowledge.history.ports import Actor, HistoryEntry
+from knowledge.stored_pages.copy import PagesCopy
 from knowledge.writing.files.exchange import temporary_name
 from knowledge.writing.files.file_set import FileSet, name_digest, named_errors, require_nameable
 from mcp_server.imports.model import BadSource, IncomingFile, SkippedItem
@@ -66,7 +67,10 @@ async def _write(importing: Importing, page: PlannedPage, failed: list[SkippedIt
 
 async def _copy(importing: Importing, id_: str, file: PlannedFile, at: datetime, failed: list[SkippedItem]) -> bool:
     try:
-        digest = await anyio.to_thread.run_sync(_write_file, importing, file.file, file.path)
+        if importing.copy is None:
+            digest = await anyio.to_thread.run_sync(_write_file, importing, file.file, file.path)
+        else:
+            digest = await _store_file(importing.copy, file.file, file.path, at)
     except KnowledgeError as error:
         failed.append(SkippedItem(file.path, str(error)))
         return False
@@ -90,6 +94,17 @@ def _write_file(importing: Importing, file: IncomingFile, path: str) -> str:
             raise BadSource("another file has been put there meanwhile") from error
         finally:
             folder.unlink(staged)
+    return hashlib.sha256(raw).hexdigest()
+
+
+async def _store_file(copy: PagesCopy, file: IncomingFile, path: str, at: datetime) -> str:
+    """Put a new file into the database and return its SHA-256. Nothing that is there is replaced."""
+    require_nameable(path)
+    raw = await anyio.to_thread.run_sync(file.read)
+    try:
+        await copy.add(path, raw, at=at)
+    except StoredFileChanged as error:
+        raise BadSource("another file has been put there meanwhile") from error
     return hashlib.sha256(raw).hexdigest()
 
 

@@ -46,6 +46,7 @@ def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
     """List the root map, and serve every map and page by its address."""
 
     async def map_of(path: str) -> str:
+        await services.catch_up_pages()
         try:
             view = await services.tiers.map(path)
         except KnowledgeError as error:
@@ -56,6 +57,7 @@ def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
         return await map_of("")
 
     async def page(path: str) -> str:
+        await services.catch_up_pages()
         try:
             reading = await services.tiers.read(path)
             if reading.tainted and (who := caller.get()) is not None:

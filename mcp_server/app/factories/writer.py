@@ -53,7 +53,10 @@ from mcp_server.late_module import LateModule
 if TYPE_CHECKING:
     from knowledge.index.embed import static
     from knowledge.index.embed.static import StaticEmbedder
+    from knowledge.stored_pages import acts as stored_page_acts
+    from knowledge.stored_pages.copy import PagesCopy
 else:
+    stored_page_acts = LateModule("knowledge.stored_pages.acts")
     static = LateModule("knowledge.index.embed.static")
 
 
@@ -95,6 +98,8 @@ class WriterBasis:
     runner: StepRunner
     commit_records: CommitRecords
     judge: ContradictionJudge | None = None
+    copy: PagesCopy | None = None
+    """This machine's copy of pages that are in the database."""
     excluded: Sequence[str] = ()
     """Patterns from the settings for pages that are not the person's own."""
 
@@ -102,12 +107,7 @@ class WriterBasis:
 def writing_on(parts: WriterBasis) -> Writing:
     """Build the writer."""
     files = WorkingFiles(parts.vault.root, git_environment())
-    acts = Transaction(
-        *(FileSet(parts.vault), parts.ledger, parts.locks),
-        now=parts.now,
-        rejoin=rejoin,
-        left_by_git=files.left_by_git,
-    )
+    acts = _acts_on(parts, files)
     pages = PageLookup(parts.vault, parts.tiers)
     related = RelatedPages(parts.index, parts.keyword)
     backlinks = Backlinks(parts.vault, parts.index)
@@ -165,6 +165,24 @@ def writing_on(parts: WriterBasis) -> Writing:
         acts,
         elsewhere,
     )
+
+
+def _acts_on(parts: WriterBasis, files: WorkingFiles) -> PageActs:
+    if parts.copy is not None:
+        return stored_acts(parts.copy, parts.ledger, parts.locks, parts.now)
+    return Transaction(
+        *(FileSet(parts.vault), parts.ledger, parts.locks),
+        now=parts.now,
+        rejoin=rejoin,
+        left_by_git=files.left_by_git,
+    )
+
+
+def stored_acts(
+    copy: PagesCopy, ledger: Ledger, locks: PageLocks, now: Callable[[], datetime]
+) -> stored_page_acts.StoredPageActs:
+    """Return what carries out acts on the pages in the database."""
+    return stored_page_acts.StoredPageActs(copy, ledger, locks, now=now, rejoin=rejoin)
 
 
 def recovery_of(vault: Vault, state: StateStore, locks: PageLocks, now: Callable[[], datetime]) -> Recovery:

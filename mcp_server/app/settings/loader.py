@@ -25,7 +25,7 @@ from knowledge.state.ownership import others_could_replace
 from knowledge.wire.addresses import without_secrets
 from mcp_server.app.settings.notes import model_notes, service_notes, unknown_variables, unlimited_services
 from mcp_server.app.settings.services import SERVICE_VARIABLES
-from mcp_server.app.settings.settings import BY_FIELD, VARIABLES, Settings, Variable, handbook
+from mcp_server.app.settings.settings import BY_FIELD, DATABASE, VARIABLES, Settings, Variable, handbook
 from mcp_server.app.settings.sign_in import SiteClient
 from mcp_server.app.settings.values import LOOPBACK, HttpAddress, LanguageModelName, key, path
 
@@ -71,6 +71,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str] | None = None, 
     values.update(given)
     # Only now is it known which vendor's model is used. The variables of other vendors are not even parsed.
     values.update(_from_environment(environ, [v for v in VARIABLES if v.name.startswith(_vendor(values))]) | given)
+    _check_pages(values)
     values.setdefault("kb", handbook())
     _complete_embedder(values)
     if "model" in values and (found := key_in(values.get("model_key_file"), "FORGE_MODEL_KEY_FILE")):
@@ -203,6 +204,26 @@ def key_in(file: object, name: str) -> str | None:
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it holds no key"
         raise BadSetting(name, str(file), f"cannot be read as a key: {problem}") from None
+
+
+def _check_pages(values: Mapping[str, object]) -> None:
+    """Require what pages in the database need, and refuse what only pages in a folder can have."""
+    if values.get("pages") != DATABASE:
+        return
+    chosen = f"FORGE_PAGES={DATABASE}"
+    for field, why in (
+        ("database_url", "the database that has the pages"),
+        ("database_schema", "the name under which all machines find these pages in the database"),
+        ("kb", "a folder for this machine's copy of the pages, empty at first"),
+    ):
+        if field not in values:
+            name = BY_FIELD[field].name
+            raise BadSetting("FORGE_PAGES", chosen, f"it needs {name}: {why}")
+    if values.get("git", "off") != "off":
+        raise BadSetting("FORGE_GIT", str(values["git"]), f"it commits pages in a folder; with {chosen} leave it off")
+    if values.get("editor_link"):
+        problem = f"it opens the file of a page, and with {chosen} pages are rows of a database; leave it off"
+        raise BadSetting("FORGE_EDITOR_LINK", "set", problem)
 
 
 def _check_metrics(values: Mapping[str, object]) -> None:

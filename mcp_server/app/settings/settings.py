@@ -49,6 +49,8 @@ def setting(
 
 
 _QUOTAS = Quotas()
+FOLDER, DATABASE = "folder", "database"
+"""Where pages may be (FORGE_PAGES)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,15 @@ class Settings:
         values.schema,
         "The schema of this knowledge base in that database. Set it if several machines serve the same knowledge base.",
         shown="`forge_`, the folder's name, a hash of its path",
+    )
+    pages: str = setting(
+        "FORGE_PAGES",
+        values.one_of(FOLDER, DATABASE),
+        (
+            "Where pages and attachments are: `folder`, in FORGE_KB, or `database`, in FORGE_DATABASE_URL. Then FORGE_KB is this "
+            "machine's copy of them ([guide](../guides/pages-in-postgresql.md))."
+        ),
+        default=FOLDER,
     )
     embedder: str = setting(
         "FORGE_EMBEDDER",

@@ -33,6 +33,7 @@ from mcp_server.cli.doctor.former_paths import former_paths
 from mcp_server.cli.doctor.git import git_examined
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.model import day_examined, model_examined
+from mcp_server.cli.doctor.page_place import where_pages_are
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageProblem, look_through
 from mcp_server.cli.doctor.repairs import Repair, RepairOutcome, carried_out, repairs_for
 from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
@@ -154,6 +155,7 @@ async def _examined(settings: Settings, on_progress: OnProgress, *, fix: bool = 
     findings, repairs = [program, _file(settings), *(note("setting", text) for text in settings.notes)], list[Repair]()
     try:
         vault = Vault.open(settings.kb)
+        findings += await where_pages_are(settings)
         former = await former_paths(settings)
         looking = partial(look_through, vault, on_progress, excluded=settings.exclude, former=former)
         pages = await anyio.to_thread.run_sync(looking)

@@ -104,7 +104,9 @@ async def _import(args: argparse.Namespace, settings: Settings) -> int:
             found = await anyio.to_thread.run_sync(marked_untrusted, found)
         found = await anyio.to_thread.run_sync(_placed, found, args.into, app.base.vault, earlier)
         importing = Importing(
-            app.base.vault, ledger, app.services.writer, who.id, now(), configuration=args.configuration
+            *(app.base.vault, ledger, app.services.writer, who.id, now()),
+            configuration=args.configuration,
+            copy=app.base.copy,
         )
         with progress_bars("files compared", shown=not settings.json) as (draw,):
             plan = await importing.plan(found, earlier, draw)

@@ -23,7 +23,7 @@ from mcp_server.app.settings.environment import host_environment
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.notes import listed
 from mcp_server.app.settings.services import SERVICE_VARIABLES
-from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.settings import DATABASE, Settings
 from mcp_server.cli.terminal.output import ask_yes_no, print_json, say
 from mcp_server.cli.trust.acts import act_once, enrol
 from mcp_server.gate.host_registration import Principal, os_user
@@ -201,6 +201,8 @@ def with_database(launch: Launch, settings: Settings) -> Launch:
     named = {"FORGE_DATABASE_URL": settings.database_url}
     if settings.database_schema is not None:
         named["FORGE_DATABASE_SCHEMA"] = settings.database_schema
+    if settings.pages == DATABASE:
+        named["FORGE_PAGES"] = DATABASE
     return replace(launch, environ={**(launch.environ or {}), **named})
 
 

@@ -164,6 +164,7 @@ VERBS: dict[str, list[list[str]]] = {
     "export site": [[f"no{ACTS}folder/x"], ["{kb}/x", "--title", ACTS]],
     "export folder": [[f"no{ACTS}folder/x"], ["{kb}/x"]],
     "export jsonl": [["-"], [f"no{ACTS}folder/file"]],
+    "mirror": [[], ["--once"], ["--once", "--json"]],
     "import": [[ACTS, "x"], ["jsonl", f"no{ACTS}file"], ["folder", "{kb}"], ["memory-jsonl", "{kb}/../memory.jsonl"]],
     "sync": [[], ["--json"], [ACTS]],
     "audit verify": [[]],

@@ -37,6 +37,14 @@ def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     assert settings.toolsets == ("knowledge",)
 
 
+PAGES_IN_DATABASE = {
+    "FORGE_PAGES": "database",
+    "FORGE_DATABASE_URL": "postgresql://forge@127.0.0.1/forge",
+    "FORGE_DATABASE_SCHEMA": "team",
+    "FORGE_KB": "/srv/copy",
+}
+
+
 @pytest.mark.parametrize(
     ("environ", "named", "says"),
     [
@@ -44,6 +52,12 @@ def test_a_path_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
         ({"FORGE_TOOLSETS": "knowledge,magic"}, "FORGE_TOOLSETS", "'magic' is not a toolset"),
         ({"FORGE_DATABASE_SCHEMA": "public"}, "FORGE_DATABASE_SCHEMA", "knowledge base's schema"),
         ({"FORGE_DATABASE_SCHEMA": 'a"; DROP'}, "FORGE_DATABASE_SCHEMA", "lower-case letters"),
+        ({"FORGE_PAGES": "cloud"}, "FORGE_PAGES", "database"),
+        ({"FORGE_PAGES": "database"}, "FORGE_PAGES", "it needs FORGE_DATABASE_URL"),
+        ({**PAGES_IN_DATABASE, "FORGE_DATABASE_SCHEMA": ""}, "FORGE_PAGES", "it needs FORGE_DATABASE_SCHEMA"),
+        ({**PAGES_IN_DATABASE, "FORGE_KB": ""}, "FORGE_PAGES", "it needs FORGE_KB"),
+        ({**PAGES_IN_DATABASE, "FORGE_GIT": "commit"}, "FORGE_GIT", "it commits pages in a folder"),
+        ({**PAGES_IN_DATABASE, "FORGE_EDITOR_LINK": "vscode"}, "FORGE_EDITOR_LINK", "rows of a database"),
         ({"FORGE_HTTP": "8000"}, "FORGE_HTTP", "HOST:PORT"),
         ({"FORGE_HTTP": "there/:8000"}, "FORGE_HTTP", "no name or address"),
         ({"FORGE_HTTP_URL": "http://kb.example.com/mcp"}, "FORGE_HTTP_URL", "must begin with https"),

@@ -1,0 +1,43 @@
+"""Says where the pages are, and how the copy of this machine is if they are in a database."""
+
+from __future__ import annotations
+
+from agents.engine.work.markdown import counted
+from mcp_server.app.knowledge_base import open_base
+from mcp_server.app.settings.settings import DATABASE, Settings
+from mcp_server.cli.doctor.result import DoctorFinding, note, ok
+
+MOST_NAMED = 5
+
+
+async def where_pages_are(settings: Settings) -> list[DoctorFinding]:
+    """Return a finding on pages in the database, after bringing the copy up to date; none for pages in a folder.
+
+    Raises:
+        KnowledgeError: the copy or the database can't be used.
+    """
+    if settings.pages != DATABASE:
+        return []
+    async with open_base(settings) as base:
+        if base.copy is None:
+            return []
+        edited, lacking = await base.copy.edited(), base.copy.troubles
+        where = f"in {base.state.place}; this machine's copy is {base.vault.root}"
+    found = [ok("place", where)]
+    if edited:
+        what = (
+            f"{counted(len(edited), 'edit')} in the copy {'is' if len(edited) == 1 else 'are'} not in the database yet"
+        )
+        mend = (
+            "a server or knowledge-forge mirror takes them; knowledge-forge mirror --once says why one can't be taken"
+        )
+        found.append(note("copy", f"{what}: {_named(list(edited))}", mend))
+    if lacking:
+        what = f"{counted(len(lacking), 'file')} of the database {'is' if len(lacking) == 1 else 'are'} not in the copy"
+        found.append(note("copy", f"{what}: {_named([*lacking.values()])}", "mend what each sentence names"))
+    return found
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
