@@ -9,6 +9,7 @@ from knowledge.access.changes import BadDirectoryChange, Changing, DirectoryChan
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note
 from mcp_server.gate.host_registration import TOKEN_HOLDER, Principal
+from mcp_server.gate.trust.tokens import token_principal
 
 PeopleAct = Literal[
     "person.add", "person.remove", "group.add", "group.remove", "rule.set", "rule.remove", "reviewers.set"
@@ -61,16 +62,19 @@ async def require_change(state: StateStore, act: PeopleAct, arguments: Mapping[s
 async def perform_change(
     state: StateStore, act: PeopleAct, arguments: Mapping[str, Any], changing: Changing
 ) -> dict[str, Any]:
-    """Make the change and return its result. A person who is removed loses the tokens of their name, too."""
-    note = Note(changing.by, act, sentence_of_act(act, arguments), changing.at)
-    await state.people.change(change_of(act, arguments, changing), note=note)
+    """Make the change and return its result. A person who is removed loses their tokens, too."""
+    change, before = change_of(act, arguments, changing), await state.people.directory()
+    change(before)  # raises, before any token is revoked, if the change is not possible
     revoked = []
     if act == "person.remove" and not arguments["principals"]:
-        # Otherwise they would still have the rights of everybody.
+        # Otherwise they would still have the rights of everybody. Before the change, which forgets which tokens are theirs.
         for token in await state.trust.tokens():
             revoke = Note(changing.by, "token.revoke", token.id, changing.at)
-            if token.name == arguments["name"] and await state.trust.revoke_token(token.id, note=revoke):
+            theirs = before.person_of(token_principal(token).id) == arguments["name"]
+            if theirs and await state.trust.revoke_token(token.id, note=revoke):
                 revoked.append(token.id)
+    note = Note(changing.by, act, sentence_of_act(act, arguments), changing.at)
+    await state.people.change(change, note=note)
     return {"changed": sentence_of_act(act, arguments), **({"revoked": revoked} if revoked else {})}
 
 

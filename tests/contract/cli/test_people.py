@@ -46,6 +46,22 @@ def test_people_are_added_with_their_principals_put_in_groups_and_removed_with_t
     assert {"person.add", "person.remove", "group.add", "group.remove", "token.revoke"} <= set(acts)
 
 
+def test_a_person_who_is_removed_loses_the_tokens_that_are_theirs_and_nobody_else_does(ann: Person) -> None:
+    for name in ("bob", "bob-laptop", "eve"):
+        assert ann.here("token", "create", name).returncode == 0
+    rows(ann, "people", "add", "bob", "bob@token:http", "bob-laptop@token:http")
+    rows(ann, "people", "add", "eve", "eve@corp:http")
+    rows(ann, "people", "add", "ada")
+    rows(ann, "reviewers", "set", "hr", "bob")
+    assert ann.here("people", "remove", "bob").returncode == 1
+    assert {one["state"] for one in rows(ann, "token", "list")} == {"valid"}
+    rows(ann, "reviewers", "set", "hr", "ada")
+    rows(ann, "people", "remove", "bob")
+    rows(ann, "people", "remove", "eve")
+    states = {one["principal"]: one["state"] for one in rows(ann, "token", "list")}
+    assert states == {"bob@token:http": "revoked", "bob-laptop@token:http": "revoked", "eve@token:http": "valid"}
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
