@@ -37,6 +37,7 @@ AdminAct = Literal[
     "place.trust",
     "person.add",
     "person.remove",
+    "person.login",
     "group.add",
     "group.remove",
     "rule.set",

@@ -189,6 +189,7 @@ def page_routes() -> list[Route]:
         Route("/people/add", acts(people.add_person, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/remove", acts(people.remove_person, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/token", acts(people.create_token, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/login", acts(people.make_login, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/token/revoke", acts(people.revoke_token, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/group", acts(people.join_group, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/group/leave", acts(people.leave_group, MANAGE, people.HERE), methods=["POST"]),

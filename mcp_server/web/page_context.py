@@ -42,6 +42,7 @@ from mcp_server.web.access.sessions import HOME, KNOWN_LIFETIME, SESSION_LIFETIM
 from mcp_server.web.find.people_search import PeopleSearch
 from mcp_server.web.home.figures import HomeFigures
 from mcp_server.web.live_updates import Here, Live
+from mcp_server.web.sign_in.link_people import LinkPeople
 from mcp_server.web.text.sanitize import sanitize, sanitize_line, spelled_out
 from mcp_server.web.text.values import fields_of, folded, journey_address, moment, title_line
 from mcp_server.web.whole_state.handover import Handover
@@ -147,8 +148,9 @@ class PageContext:
     @cached_property
     def sessions(self) -> Sessions:
         """The sessions of people who are logged in."""
-        rights = self.sign_in.rights if self.sign_in else None
-        return Sessions(self.services.state.trust, self.services.now, rights)
+        state, now = self.services.state, self.services.now
+        people = LinkPeople(state, now, self.sign_in.rights if self.sign_in else None)
+        return Sessions(state.trust, now, people.rights)
 
     @cached_property
     def runs(self) -> RunStore:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from knowledge.access.changes import Changing
@@ -18,7 +19,7 @@ from knowledge.trust.ports import Note, Passkey, Proposal, ProposalVerdict
 from mcp_server.approvals.approvers import AdminAct, Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.gate.canonical_json import canonical
-from mcp_server.gate.host_registration import Principal, checked_host_name, is_signed_in
+from mcp_server.gate.host_registration import TOKEN_HOLDER, Principal, checked_host_name, is_signed_in
 from mcp_server.gate.policy import Limits, Reach, Trust
 from mcp_server.gate.trust.people import (
     PEOPLE_FIELDS,
@@ -41,11 +42,14 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "passkey.add": ("id", "public_key", "sign_count", "name"),
     "passkey.remove": ("id",),
     "place.trust": ("place",),
+    "person.login": ("principal", "secret_digest"),
     "pages.undo": ("changes", "take", "take_at"),
     **PEOPLE_FIELDS,
 }
 
 
+LINK_LIFETIME = timedelta(days=1)
+"""How long a login link that was made for somebody else works. It works once."""
 FORMS = ", and let forms that it shows approve acts up to level 3"
 
 
@@ -91,6 +95,8 @@ async def shown(services: HasState, act: AdminAct, arguments: Mapping[str, Any])
         _require_enrolled(await services.state.enrolments(), arguments)
     if act == "token.create":
         token_of(arguments, by="", now=services.now())
+    if act == "person.login":
+        await _require_on_record(services.state, str(arguments["principal"]))
     if act == "place.trust":
         checked_place(str(arguments["place"]))
     effect = hashlib.sha256(canonical([act, dict(arguments)])).hexdigest()
@@ -105,6 +111,7 @@ def _sentence(act: AdminAct, arguments: Mapping[str, Any]) -> str:
         "host.forms": "let forms that the host {host} shows approve acts up to level 3",
         "token.create": "create a bearer token for {name}, up to level {ceiling}, "
         + ("without an end" if arguments.get("expires_at") is None else "valid until {expires_at:.16}"),
+        "person.login": "make a link that logs {principal} in on the site, once, to read and review",
         "passkey.add": "add the passkey {name}",
         "passkey.remove": "remove the passkey {name}",
         "place.trust": "trust {place}: text from there no longer raises the level of what a host does after reading it",
@@ -131,7 +138,7 @@ async def perform(services: HasState, proposal: Proposal, verdict: ProposalVerdi
         return {"host": arguments["host"], "forms": True}
     if is_people_act(proposal.tool):
         return await perform_change(state, proposal.tool, arguments, Changing(by, now))
-    if (add := {"token.create": _create_token, "passkey.add": _add_passkey}.get(proposal.tool)) is not None:
+    if (add := _ADDING.get(proposal.tool)) is not None:
         return await add(state, {**arguments, "asked": proposal.principal}, by=by, now=now)
     if proposal.tool == "passkey.remove":
         removed = await state.trust.remove_passkey(
@@ -176,6 +183,31 @@ async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: s
     if passkey.id not in {one.id for one in await state.trust.passkeys()}:
         await state.trust.add_passkey(passkey, note=Note(by, "passkey.add", arguments["name"], now))
     return {"name": passkey.name}
+
+
+async def _add_login(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:
+    principal, secret = str(arguments["principal"]), bytes.fromhex(arguments["secret_digest"])
+    await _require_on_record(state, principal)
+    value = json.dumps({"user": principal, "to": "/"})
+    await state.trust.put_secret(secret, "login", value, expires_at=now + LINK_LIFETIME)
+    return {"principal": principal, "by": by}
+
+
+_ADDING = {"token.create": _create_token, "passkey.add": _add_passkey, "person.login": _add_login}
+
+
+async def _require_on_record(state: StateStore, principal: str) -> None:
+    """Check that a login link can be made for the principal.
+
+    Raises:
+        CannotDecide: it holds no token of this server, or is nobody on record.
+    """
+    directory = await state.people.directory()
+    if not principal.endswith(f"@{TOKEN_HOLDER}") or not directory.person_of(principal):
+        raise CannotDecide(
+            f"no login link can be made for {principal[:100]!r}: it must be the holder of a token, such as ann@token:http, "
+            "and a principal of a person (knowledge-forge people add)"
+        )
 
 
 def _require_enrolled(hosts: Sequence[Enrolment], arguments: Mapping[str, Any]) -> Enrolment:

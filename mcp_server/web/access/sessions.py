@@ -72,7 +72,7 @@ class Sessions:
     """Log people in, once per link, and recognise them afterwards."""
 
     def __init__(self, trust: TrustRecords, now: Callable[[], datetime], rights: RightsOf | None = None) -> None:
-        """`rights` says what people of a sign-in server may do; without it they have no sessions."""
+        """`rights` says what people other than the owner may do; without it they have no sessions."""
         self._trust, self._now, self._rights = trust, now, rights
 
     async def invite(self, user: str, to: str = WAITING) -> str:
@@ -94,12 +94,16 @@ class Sessions:
         if value is None:
             return None
         invitation = json.loads(value)
-        session = Session(str(invitation["user"]), secrets.token_urlsafe(32))
+        user, to = str(invitation["user"]), str(invitation["to"])
+        if is_signed_in(user):
+            person = await self.enter_person(SitePerson(user))
+            return None if person is None else (person, to)
+        session = Session(user, secrets.token_urlsafe(32))
         await self.keep(session)
-        return session, str(invitation["to"])
+        return session, to
 
     async def enter_person(self, person: SitePerson) -> Session | None:
-        """Return the new session of somebody who logged in at the sign-in server; None if they may not use the site."""
+        """Return the new session of somebody other than the owner; None if they may not use the site."""
         session = Session(person.principal, secrets.token_urlsafe(32))
         expires_at = self._now() + SESSION_LIFETIME
         if self._rights is None or not await self._rights(person):

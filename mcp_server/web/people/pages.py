@@ -5,6 +5,7 @@ Everything here takes what a change of trust takes: the right to manage, and a p
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,8 +16,8 @@ from starlette.responses import Response
 from knowledge.access.changes import checked_folder, checked_name
 from knowledge.access.directory import Directory
 from knowledge.access.rules import GROUP_MARK
-from knowledge.trust.ports import BearerToken
-from mcp_server.approvals.approvers import CannotDecide, must_sign
+from knowledge.trust.ports import BearerToken, Proposal
+from mcp_server.approvals.approvers import AdminAct, CannotDecide, must_sign
 from mcp_server.gate.host_registration import digest
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.people import PeopleAct, token_holder
@@ -136,12 +137,7 @@ async def create_token(request: PageRequest, form: Form) -> Response:
         "toolsets": None,
         "expires_at": expires_at.isoformat(timespec="seconds"),
     }
-    proposal = await request.page.approvals.ask("token.create", arguments, request.person())
-    to_sign = await must_sign(request.trust, request.session.user)
-    if not to_sign:
-        done = await request.page.approvals.approve(proposal.id, proposal.hash, request.person())
-        if done.state != "executed":
-            raise CannotDecide(f"the token was not created: {ending(done)}")
+    proposal, to_sign = await _asked(request, "token.create", arguments)
     values = {
         "here": HERE,
         "name": name,
@@ -152,6 +148,22 @@ async def create_token(request: PageRequest, form: Form) -> Response:
         "proposal": proposal.id if to_sign else "",
     }
     return await request.show("people_token.html", values)
+
+
+async def make_login(request: PageRequest, form: Form) -> Response:
+    """Make a link that logs a person in, and show it, this once. With a passkey it works once that has signed."""
+    name, secret = checked_name(form.get("name", ""), "a person"), secrets.token_urlsafe(32)
+    arguments = {"principal": token_holder(name), "secret_digest": digest(secret).hex()}
+    proposal, to_sign = await _asked(request, "person.login", arguments)
+    address = request.page.public_url or f"http://localhost:{request.page.port}"
+    values = {
+        "here": HERE,
+        "name": name,
+        "link": f"{address}/login/{secret}",
+        "local": request.page.public_url is None,
+        "proposal": proposal.id if to_sign else "",
+    }
+    return await request.show("people_login.html", values)
 
 
 async def revoke_token(request: PageRequest, form: Form) -> Response:
@@ -168,10 +180,20 @@ async def _reviewers(request: PageRequest, form: Form) -> tuple[str, Sequence[st
 
 async def _changed(request: PageRequest, act: PeopleAct, arguments: Mapping[str, Any], section: str) -> Response:
     """Make the change: at once, or, if there is a passkey, once it signs on the page that is shown next."""
+    proposal, to_sign = await _asked(request, act, arguments)
+    return see(f"/proposals/{proposal.id}" if to_sign else f"{HERE}#{section}")
+
+
+async def _asked(request: PageRequest, act: AdminAct, arguments: Mapping[str, Any]) -> tuple[Proposal, bool]:
+    """Return the proposal of an act on trust, and whether it waits for a passkey's signature. Without one it is carried out.
+
+    Raises:
+        CannotDecide: it could not be carried out.
+    """
     proposal = await request.page.approvals.ask(act, arguments, request.person())
     if await must_sign(request.trust, request.session.user):
-        return see(f"/proposals/{proposal.id}")
+        return proposal, True
     done = await request.page.approvals.approve(proposal.id, proposal.hash, request.person())
     if done.state != "executed":
         raise CannotDecide(f"nothing was changed: {ending(done)}")
-    return see(f"{HERE}#{section}")
+    return done, False

@@ -13,12 +13,14 @@ from knowledge.access.directory import DirectoryEntry
 from knowledge.trust.ports import Note
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver
-from mcp_server.gate.host_registration import RefusedToken
+from mcp_server.gate.host_registration import RefusedToken, digest
 from mcp_server.gate.trust.reconcile import unaccounted
+from mcp_server.gate.trust.scores import freeze
 from tests.support.state.decisions import passkey
 from tests.support.state.ledgers import NOW
 from tests.support.web.review_pages import ME, Place, Visitor, forms, kept, shown
 
+LINK = re.compile(r'value="http://localhost:\d+(/login/[A-Za-z0-9_-]{43})"')
 SECRET = re.compile(r'value="(kf_[0-9a-f]{12}_[A-Za-z0-9_-]{43})"')
 HOSTILE = '"><script>alert(1)</script>\u202e'
 
@@ -68,9 +70,54 @@ async def test_a_team_of_three_gets_from_nothing_to_running_by_the_page_alone(tm
             "reviewers of guides/": ("@editors", "ada"),
         }
         assert await unaccounted(place.app.base.state) == []
-        waiting = await place.propose()
-        done = await place.app.approvals.approve(waiting.id, waiting.hash, Approver("bob@token:http", "page"))
-        assert done.state == "executed"
+        waiting, bob = await place.propose(), await logged_in(place, owner, "bob")
+        await bob.look(f"/proposals/{waiting.id}")
+        await bob.send(f"/proposals/{waiting.id}/approve")
+        done = await place.proposal(waiting.id)
+        assert done.verdict is not None
+        assert (done.state, done.verdict.by, done.verdict.channel) == ("executed", "bob@token:http", "page")
+
+
+async def logged_in(place: Place, owner: Visitor, name: str) -> Visitor:
+    """Return the browser of a person who opened the login link that the owner made for them."""
+    found = LINK.search(await post(owner, "/people/login", name=name))
+    assert found is not None
+    visitor = await place.visitor(logged_in=False)
+    await visitor.look(found[1])
+    await visitor.send("/login")
+    assert visitor.status == 200
+    return visitor
+
+
+async def test_a_login_link_of_a_person_reads_and_reviews_once_and_as_long_as_they_are_on_record(place: Place) -> None:
+    owner, state = await place.visitor(), place.app.base.state
+    for name in ("ann", "bob", "eve"):
+        await post(owner, "/people/add", name=name, principals="" if name != "eve" else "eve@corp:http")
+    await post(owner, "/people/reviewers", folder="guides", who="ann")
+    assert "no login link can be made for" in await post(owner, "/people/login", name="eve")
+    link = LINK.search(await post(owner, "/people/login", name="bob"))
+    assert link is not None
+    bob, stranger = await place.visitor(logged_in=False), await place.visitor(logged_in=False)
+    await bob.look(link[1])
+    await bob.send("/login")
+    await stranger.look(link[1])
+    assert stranger.status == 404
+    for address in ("/people", "/trust", "/state"):
+        await bob.look(address)
+        assert bob.status == 403
+        assert f'href="{address}"' not in bob.html
+    await bob.post("/people/add", {"csrf": forms(await bob.look("/"))["/logout"]["csrf"], "name": "mallory"})
+    assert (bob.status, "person mallory" in await entries(place)) == (403, False)
+    waiting = await place.propose()
+    assert "where only ann can decide" in await bob.look(f"/proposals/{waiting.id}")
+    await freeze(state, "bob@token:http", by="ada", now=utc_now(), reason="lost a laptop")
+    await bob.look("/")
+    assert bob.status == 404
+    ann = await logged_in(place, owner, "ann")
+    await post(owner, "/people/reviewers/remove", folder="guides")
+    await post(owner, "/people/remove", name="ann")
+    await ann.look("/")
+    assert ann.status == 404
 
 
 async def test_everything_on_the_page_can_be_taken_back(place: Place) -> None:
@@ -114,6 +161,12 @@ async def test_with_a_passkey_nothing_changes_before_it_signs(place: Place) -> N
     ):
         assert "Sign and approve" in await post(owner, address, **fields)
     assert await entries(place) == before
+    link = LINK.search(await post(owner, "/people/login", name="ann"))
+    assert link is not None
+    await (await place.visitor(logged_in=False)).look(link[1])
+    assert (
+        await place.app.base.state.trust.secret(digest(link[1].removeprefix("/login/")), "login", now=utc_now())
+    ) is None
     html = await post(owner, "/people/token", name="ann", level="3", days="30")
     assert "Not valid yet" in html
     secret = SECRET.search(html)

@@ -41,6 +41,7 @@ MANAGED = {
     ("POST", "/people/add"),
     ("POST", "/people/remove"),
     ("POST", "/people/token"),
+    ("POST", "/people/login"),
     ("POST", "/people/token/revoke"),
     ("POST", "/people/group"),
     ("POST", "/people/group/leave"),
