@@ -12,6 +12,7 @@ import anyio.to_thread
 from knowledge.errors import CorruptDatabase, EmbedderUnavailable, LeaseLost, StorageError, VaultUnavailable
 from knowledge.index.file_events import follow
 from knowledge.index.indexer import Indexer, Outcomes
+from knowledge.index.outage_mark import OutageMark
 from knowledge.index.vector_renewal import begin
 from knowledge.pages.vault import VaultProblem
 from knowledge.state.locations import INDEXING_LEASE
@@ -73,6 +74,7 @@ class IndexingService:
         self._state, self._indexer, self._wanted, self._holder = state, indexer, wanted, holder
         self._at_once, self._lease, self._now, self._rebuild = at_once, lease, now, rebuild
         self._settle_s = settle_s
+        self._stopped = OutageMark(state, lease, now)
         self._troubles: dict[str, str] = {}
         self._pending: set[str] = set()
         self._arrived = anyio.Event()
@@ -158,6 +160,7 @@ class IndexingService:
             except Exception as error:  # the outermost loop: the next try may succeed
                 log.exception("indexing stopped")
                 self._trouble("work", f"indexing stopped and will be tried again ({type(error).__name__}: {error})")
+                await self._stopped.mark(self._holder)
             await anyio.sleep(wait_s)
             wait_s = min(wait_s * 2, LONGEST_RETRY_S)
 
@@ -229,6 +232,7 @@ class IndexingService:
             generation = (await index.position()).generation
         compared.set()
         self._troubles.pop("work", None)
+        await self._stopped.clear(self._holder)
         rested_at, last_indexed = 0.0, set[str]()
         while True:
             with anyio.move_on_after(HEARTBEAT_S):

@@ -80,7 +80,9 @@ class Finder:
         weights: WeightsOf = default_weights,
         reranking: Reranking | None = None,
         canvases: CanvasSearch | None = None,
+        index_note: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
+        self._index_note = index_note
         self._reranking, self._canvases, self._names_canvases = reranking, canvases, canvases is not None
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
@@ -113,6 +115,10 @@ class Finder:
             return ()
         question = await self._questions.ask(query.encode(errors="replace").decode())
         return await self._canvases.find(question.content, path=clean_path(filters.path))
+
+    async def _index_notes(self) -> Sequence[str]:
+        note = await self._index_note() if self._index_note is not None else ""
+        return [note] if note else []
 
     async def _canvas_notes(self, question: SearchQuestion, filters: Filters) -> Sequence[str]:
         if self._canvases is None or not self._names_canvases or filters != Filters(path=filters.path):
@@ -198,7 +204,7 @@ class Finder:
             navigation=route.mode == "navigation",
             continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
         )
-        notes = [*ranking.notes]
+        notes = [*ranking.notes, *await self._index_notes()]
         if question.gap:
             scent = scent_across(scent, question.gap, chunks, by_meaning=ranking.across_languages)
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}  # as the verdict

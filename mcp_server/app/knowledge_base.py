@@ -20,6 +20,7 @@ from knowledge.errors import DatabaseRefused
 from knowledge.extras import install_command
 from knowledge.git.commit_records import CommitRecords
 from knowledge.history.past_states import PastStates
+from knowledge.index.outage_mark import OutageMark
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.offload import StepRunner
 from knowledge.pages.vault import Vault
@@ -319,6 +320,9 @@ async def open_base(
             made = model_locations.remembered_lines(state) if summarised else None
             return page_tiers.Tiers(vault, index, past=past, made=made, runner=workers)
 
+        # If the index has its own state database, its lease needs no name.
+        lease = indexing_lease(folder) if shared else INDEXING_LEASE
+
         @cache
         def finder() -> Finder:
             return finders.finder_of(
@@ -331,6 +335,7 @@ async def open_base(
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
                 weights=finders.stored_weights(folder),
                 reranker=reranker,
+                index_note=OutageMark(state, lease, utc_now).note,
             )
 
         @cache
@@ -379,8 +384,7 @@ async def open_base(
             load_indexer=indexer,
             engines=engines,
             embedding=embed,
-            # If the index has its own state database, its lease needs no name.
-            lease=indexing_lease(folder) if shared else INDEXING_LEASE,
+            lease=lease,
             followers=followers,
             load_writing=writing,
             load_link_graphs=graphs.get,

@@ -42,6 +42,7 @@ def finder_of(
     patience_s: float,
     weights: WeightsOf,
     reranker: RerankerChoice,
+    index_note: Callable[[], Awaitable[str]],
 ) -> Finder:
     """Return the search of a knowledge base, with the weights that `weights` returns at each search."""
     router = Router(index, partial(_root_front_matter, vault), adviser)
@@ -56,6 +57,7 @@ def finder_of(
         weights=weights,
         reranking=Reranking(reranker),
         canvases=CanvasSearch(vault),
+        index_note=index_note,
     )
 
 
