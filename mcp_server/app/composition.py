@@ -208,7 +208,7 @@ async def open_app(
             # A lambda, because runs call tools through the gate, which is built from these services.
             load_runs=runs_of(base, model, lambda: (gate, services), tasks, settings.quotas),
             catch_up_pages=partial(caught_up, base.copy),
-            review_address=review.address,
+            review_address=review.address_for_hosts,
             want_review=review.wanted if announcing else nothing,
         )
         proposing = Proposing(

@@ -39,6 +39,11 @@ class Review:
             self._address = Address(self._state)
         return await self._address.found()
 
+    async def address_for_hosts(self) -> str | None:
+        """Return the address that hosts are told: the public one where this process itself serves the site there."""
+        access = self._settings.site_access
+        return access.url if access is not None and self._settings.http is not None else await self.address()
+
     async def wanted(self, _proposal: Proposal | None = None) -> None:
         """Make sure that the page is shown, because something waits. Return as soon as its address is known, or after a moment."""
         self._wanted.set()

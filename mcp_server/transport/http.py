@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from mcp_server.app.settings.access import THIS_MACHINE, HttpAccess
 from mcp_server.app.settings.values import HttpAddress
@@ -114,20 +115,8 @@ def log_addresses(addresses: str) -> None:
     logger.info("serving %s", addresses)
 
 
-async def serve_http(
-    server: ForgeServer,
-    address: HttpAddress,
-    access: HttpAccess = THIS_MACHINE,
-    parts: Parts | None = None,
-    *,
-    port: SharedPort | None = None,
-) -> None:
-    """Log the address and serve until a signal that ends programs."""
-    await serve_app(http_app(server, access, parts), address, access, port=port)
-
-
 async def serve_app(
-    app: Starlette,
+    app: ASGIApp,
     address: HttpAddress,
     access: HttpAccess,
     paths: Sequence[str] = (PATH,),

@@ -109,7 +109,23 @@ def running_page(
     handover: Handover | None = None,
 ) -> RunningPage:
     """Return the page of the knowledge base, ready to be served at `port` by the lease's `holder`."""
-    page_context = PageContext(
+    page_context = context_of(services, approvals, settings, port=port, holder=holder, handover=handover)
+    opener = open_browser if settings.open_browser and has_display() else None
+    config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
+    return RunningPage(page_context, Inviting(page_context, f"http://localhost:{port}", opener), uvicorn.Server(config))
+
+
+def context_of(
+    services: WebServices,
+    approvals: Approvals,
+    settings: Settings,
+    *,
+    port: int,
+    holder: str,
+    handover: Handover | None = None,
+) -> PageContext:
+    """Return the page of the knowledge base, with its local address at `port`."""
+    return PageContext(
         services,
         approvals,
         Live(services.state),
@@ -122,9 +138,6 @@ def running_page(
         settings.http_url,
         site_sign_in.SiteSignIn(access, services.state, services.now) if (access := settings.site_access) else None,
     )
-    opener = open_browser if settings.open_browser and has_display() else None
-    config = bounded(page_app(page_context), PAGE, server_header=False, lifespan="off", timeout_graceful_shutdown=1)
-    return RunningPage(page_context, Inviting(page_context, f"http://localhost:{port}", opener), uvicorn.Server(config))
 
 
 def page_app(page_context: PageContext) -> ASGIApp:

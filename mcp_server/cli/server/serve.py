@@ -20,7 +20,12 @@ from mcp_server.telemetry.log_lines import write_log
 from mcp_server.telemetry.monitors import monitored, require_packages
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.types import ASGIApp
+
     from mcp_server.app.composition import App
+    from mcp_server.app.settings.access import HttpAccess
     from mcp_server.transport.http import Parts
     from mcp_server.transport.shared_port import SharedPort
 
@@ -83,12 +88,13 @@ async def _serve(settings: Settings, port: SharedPort | None) -> None:
         await stack.enter_async_context(monitored(settings, {"": (server, app.services)}))
         gc.freeze()  # modules loaded by now stay, so the collector need not look through them again
         if settings.http is not None:
-            from mcp_server.transport.http import serve_http  # a web server, which stdio does not need
+            from mcp_server.transport.http import http_app, serve_app  # a web server, which stdio does not need
             from mcp_server.transport.sign_in.start import require_sign_in
 
             access, state = settings.http_access, app.base.state
             await require_sign_in(settings.http, access, state, app.services.now)
-            await serve_http(server, settings.http, access, _parts(app), port=port)
+            served = await _with_sites(stack, http_app(server, access, _parts(app)), {"": (app, settings)}, access)
+            await serve_app(served, settings.http, access, port=port)
             return
         from mcp_server.transport.stdio import serve_stdio
 
@@ -120,7 +126,32 @@ async def _serve_several(settings: Settings, port: SharedPort | None) -> None:
         parts = {name: _parts(app) for name, app in apps.items()}
         served = {name: http_app(app.server, bases[name].http_access, parts[name]) for name, app in apps.items()}
         paths = [f"{PREFIX}{name}/mcp" for name in bases]
-        await serve_app(several_app(served, parts), address, settings.http_access, paths, port=port)
+        access = settings.http_access
+        sites = {name: (app, bases[name]) for name, app in apps.items()}
+        outer = await _with_sites(stack, several_app(served, parts), sites, access)
+        await serve_app(outer, address, access, paths, port=port)
+
+
+async def _with_sites(
+    stack: AsyncExitStack, served: ASGIApp, bases: Mapping[str, tuple[App, Settings]], access: HttpAccess
+) -> ASGIApp:
+    """Return the application with the sites beside it at which people log in with a sign-in server.
+
+    Raises:
+        BadSetting: two sites have the same host name.
+    """
+    with_site = {name: one for name, (_, one) in bases.items() if one.site_access is not None}
+    if not with_site:
+        return served
+    from mcp_server.web.sign_in.beside_mcp import BesideMcp, host_of, require_different_hosts, team_site  # templates
+
+    require_different_hosts(with_site)
+    sites: dict[str, ASGIApp] = {}
+    for name, one in with_site.items():
+        app, _ = bases[name]
+        sites[host_of(one)] = await stack.enter_async_context(team_site(app.services, app.approvals, one))
+        logging.getLogger("knowledge_forge").info("the site is at %s", one.public_url)
+    return BesideMcp(served, sites, shared=(access.origin or "").partition("://")[2])
 
 
 def _parts(app: App) -> Parts:

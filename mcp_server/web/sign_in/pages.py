@@ -58,8 +58,7 @@ async def _finished(page_context: PageContext, sign_in: SiteSignIn, request: Req
     if attempt is None:
         return await _failed(page_context, TOO_LATE)
     try:
-        async with page_context.strangers:
-            claims = await sign_in.provider.claims(_once(request), attempt)
+        claims = await sign_in.provider.claims(_once(request), attempt)
         person = sign_in.person(claims)
     except LoginFailed as error:
         return await _failed(page_context, str(error))

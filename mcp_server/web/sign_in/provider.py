@@ -30,6 +30,10 @@ LOGGED_OUT: Final = "/"
 """Where it sends browsers after a logout."""
 AWAY: Final = "the sign-in server can't be reached now; try again in a moment"
 NO_PERSON: Final = "the sign-in server's answer can't be used; the server's log says why. Log in again"
+PAUSE_S: Final = 3.0
+"""The least time between two requests for metadata that could not be had."""
+MOST_LOGINS: Final = 20
+"""Logins that wait for the sign-in server at the same time, so that strangers can't have this server flood it."""
 SCOPES: Final = ("openid", "profile")
 
 
@@ -40,7 +44,8 @@ class SiteProvider:
         self._access, self._clock = access, clock
         self._keys = IssuerKeys(access.issuer.url, self._fetched, clock)
         self._metadata: Mapping[str, Any] = {}
-        self._metadata_at = float("-inf")
+        self._metadata_at = self._failed_at = float("-inf")
+        self._logins = anyio.CapacityLimiter(MOST_LOGINS)
         self._asking = anyio.Lock()
 
     @property
@@ -85,9 +90,10 @@ class SiteProvider:
             raise LoginFailed("the sign-in server refused the login; log in again, or ask the person who runs it")
         if not answer.get("code"):
             raise LoginFailed(NO_PERSON)
-        tokens = await self._redeemed(metadata, answer["code"], attempt)
-        claims = await self._checked(tokens.get("id_token"), attempt)
-        return await self._completed(metadata, claims, tokens.get("access_token"))
+        async with self._logins:
+            tokens = await self._redeemed(metadata, answer["code"], attempt)
+            claims = await self._checked(tokens.get("id_token"), attempt)
+            return await self._completed(metadata, claims, tokens.get("access_token"))
 
     async def logout_address(self) -> str | None:
         """Return where a person can also log out at the sign-in server; None if it offers that nowhere."""
@@ -117,10 +123,14 @@ class SiteProvider:
         """Return the server's metadata, which is asked for every ten minutes."""
         async with self._asking:
             if self._clock() - self._metadata_at >= FRESH_S:
+                # Otherwise each of many people who try again would wait for all before them.
+                if self._clock() - self._failed_at < PAUSE_S:
+                    raise LoginFailed(AWAY)
                 try:
                     self._metadata = await self._keys.metadata(openid=True)
                 except (OSError, ValueError) as error:
                     logger.warning("cannot read the metadata of the sign-in server %s: %s", self.name, error)
+                    self._failed_at = self._clock()
                     raise LoginFailed(AWAY) from None
                 self._metadata_at = self._clock()
             return self._metadata

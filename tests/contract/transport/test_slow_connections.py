@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server.app.composition import open_app
+from mcp_server.app.settings.access import THIS_MACHINE
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.transport import http
@@ -68,7 +69,9 @@ async def mcp_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setattr(uvicorn, "Server", Kept)
     async with open_app(settings, indexing=False) as app, anyio.create_task_group() as tasks:
         port = SharedPort(listening, http.log_addresses)
-        tasks.start_soon(partial(http.serve_http, app.server, HttpAddress("127.0.0.1", 0), port=port))
+        tasks.start_soon(
+            partial(http.serve_app, http.http_app(app.server), HttpAddress("127.0.0.1", 0), THIS_MACHINE, port=port)
+        )
         yield int(listening.getsockname()[1])
         # If it were cancelled, the event loop would wait for the open requests when it closes.
         servers[0].should_exit = True

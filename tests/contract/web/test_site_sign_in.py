@@ -30,6 +30,7 @@ from mcp_server.gate.trust.scores import freeze, grant
 from mcp_server.web.access.rights import SiteRight, right_of
 from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.application import page_routes
+from mcp_server.web.sign_in.provider import SiteProvider
 from tests.doubles.login_server import CALLBACK, CLIENT, LoginServer
 from tests.doubles.sign_in_server import forged, private_key
 from tests.support.web.passkeys import SoftPasskey
@@ -271,11 +272,17 @@ async def test_a_login_leads_only_to_pages_of_this_site(site: TeamSite) -> None:
 
 async def test_a_login_is_tried_again_when_the_sign_in_server_is_away(site: TeamSite) -> None:
     site.issuer.down = True
-    visitor = await site.browser().go("/login/begin")
-    assert visitor.status == 503
-    assert "try again in a moment" in visitor.html
-    site.issuer.down = False
+    visitor, now = site.browser(), 0.0
+    assert site.context.sign_in is not None
+    site.context.sign_in.provider = SiteProvider(site.context.sign_in.access, lambda: now)
+    for _ in range(3):
+        await visitor.go("/login/begin")
+        assert visitor.status == 503
+        assert "try again in a moment" in visitor.html
+    asked = len(site.issuer.asked)
+    site.issuer.down, now = False, 3.0
     assert (await site.log_in(visitor)).status == 200
+    assert asked < 6, "people who try again in the same second ask once"
 
 
 # --- sessions ---------------------------------------------------------------------------------------------------------
