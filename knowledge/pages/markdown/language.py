@@ -55,6 +55,12 @@ _CYRILLIC = re.compile("[\u0400-\u04ff]")
 IN_CYRILLIC = frozenset({"ru", "uk", "bg"})
 _PERSIAN = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
 """Letters of Persian that Arabic does not have."""
+_VIETNAMESE = re.compile(
+    "[\u01a0\u01a1\u01af\u01b0\u1ea2-\u1eb7\u1eba\u1ebb\u1ebe-\u1ec9\u1ece-\u1ee3\u1ee6-\u1ef3\u1ef6\u1ef7]"
+)
+"""Letters that no other language has, without those with only a dot below, which Yoruba and Igbo have too."""
+VIETNAMESE_SHARE = 0.05
+"""Vietnamese has about 15 of these in 100 letters; a foreign name in another language is far below."""
 TELLING_WEIGHT = 0.5
 MOST_TELLING = 6
 _LETTERS = re.compile(r"[^\W\d_]")
@@ -144,4 +150,4 @@ def _by_script(sample: str) -> str:
         share = KANA_SHARE if language == "ja" else SCRIPT_SHARE
         if len(script.findall(sample)) > share * letters:
             return "fa" if language == "ar" and len(_PERSIAN.findall(sample)) > PERSIAN_SHARE * letters else language
-    return ""
+    return "vi" if len(_VIETNAMESE.findall(sample)) > VIETNAMESE_SHARE * letters else ""

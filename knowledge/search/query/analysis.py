@@ -6,7 +6,8 @@ and Burmese into syllables and pairs, Thai and Lao into pairs and triples of let
 `Analyzer(language).terms(text)` returns the words without stop words, stemmed: what a keyword index stores.
 
 Words keep their accents, so that the vocabulary reads as people write. Terms lose them after stemming (stemmers need
-them), so `cafe` finds `café`. Vowel points of Hebrew and Arabic, which few people type, are removed before stemming. An
+them), so `cafe` finds `café`. Vietnamese, where a tone makes another word, has the word with its tone as a second term
+(kb/decisions/0118). Vowel points of Hebrew and Arabic, which few people type, are removed before stemming. An
 apostrophe separates words; what remains of it (`s`, `l`) are stop words.
 """
 
@@ -75,6 +76,10 @@ _ONE_LETTER = str.maketrans("\u06cc\u0649\u06a9\u0622\u0623\u0625", "\u064a\u064
 """Letters of Arabic and Persian that people and keyboards use interchangeably."""
 _INVISIBLE = ("\u00ad", "\u200d")
 """Soft hyphen and zero-width joiner, which only affect how a word is drawn."""
+_TONAL = frozenset({"vi"})
+"""Languages with a second term for each word that has marks."""
+_TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
+"""The marks of the Vietnamese tones; the other marks (`ê`, `ơ`, `ă`) and `đ` tell letters apart and stay in place."""
 _ALL_STOP_WORDS = frozenset().union(*STOP_WORDS.values())
 
 _ALGORITHMS = {
@@ -207,10 +212,19 @@ class Analyzer:
         self.language = language
         self._stop = STOP_WORDS.get(language, frozenset())
         self._stems = _stems(language)
+        self._toned = _toned_words if language in _TONAL else None
 
     def terms(self, text: str) -> list[str]:
         """Return the stems of the words of `text`, in order, without stop words."""
         return list(map(self._stems.__getitem__, filterfalse(self._stop.__contains__, remembered_words(text))))
+
+    def indexed_terms(self, text: str) -> list[str]:
+        """Return what an index stores: the terms, and in a language with tones each word with its tone as well."""
+        found = self.terms(text)
+        if self._toned is not None:
+            kept = filterfalse(self._stop.__contains__, remembered_words(text))
+            found += filter(None, map(self._toned.__getitem__, kept))
+        return found
 
 
 @cache
@@ -222,6 +236,11 @@ def analyzer(language: str) -> Analyzer:
 def stem(word: str, language: str) -> str:
     """Return the term for `word` (case-folded, as from `words`) in a text of `language`."""
     return _stems(language)[word]
+
+
+def toned(word: str, language: str) -> str:
+    """Return the second term for `word`, which keeps its tone; "" in a language without tones or for a plain word."""
+    return "" if language not in _TONAL or word.isascii() else _toned_words[word]
 
 
 def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
@@ -283,6 +302,21 @@ def _clusters_together(run: str) -> tuple[str, ...]:
 
 
 _words_of_runs = _Memory(_words_of_run, CACHED_RUNS, LONGEST_CACHED_RUN)
+
+
+def _with_tone(word: str) -> str:
+    """Return `word` with the mark of its tone at the end; "" if it has only plain letters.
+
+    The mark is written above one letter or another of the same word: `hòa` and `hoà`.
+    """
+    if word.isascii():
+        return ""
+    letters = unicodedata.normalize("NFD", word)
+    marks = "".join(letter for letter in letters if letter in _TONES)
+    return unicodedata.normalize("NFC", "".join(letter for letter in letters if letter not in _TONES) + marks)
+
+
+_toned_words = _Memory(_with_tone, CACHED_STEMS, LONGEST_WORD)
 
 
 @cache

@@ -14,7 +14,7 @@ from knowledge.pages.markdown.language import (
     is_cyrillic,
     stop_words_in,
 )
-from knowledge.search.query.analysis import is_stop_word, stem
+from knowledge.search.query.analysis import is_stop_word, stem, toned
 
 FLOOR = 0.05
 """The share of pages from which a language applies to questions that are not in it. A few pages are always misdetected, and
@@ -35,6 +35,8 @@ FEWEST_WORDS = 4
 """Words that a question must have for a single stop word to show its language; fewer may be a name (`Las Palmas`)."""
 TIMES = 1.5
 """A foreign question has at least this many times as many stop words of its own language as of any language of the pages."""
+WITHOUT_TONE = 0.4
+"""The weight of a word without its tone, if the question has the tone: for pages written without tones, or with another one."""
 SAME_LETTERS = frozenset({"zh", "ja"})
 
 
@@ -60,6 +62,9 @@ class QuestionLanguages:
         weights = self.weights if word.isascii() else {**dict.fromkeys(self.rare, RARE_WEIGHT), **self.weights}
         for language, weight in (weights or {"": 1.0}).items():
             term = stem(word, language)
+            if as_written := toned(word, language):
+                found[as_written] = max(weight, found.get(as_written, 0.0))
+                weight *= WITHOUT_TONE  # noqa: PLW2901
             found[term] = max(weight, found.get(term, 0.0))
         return found
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import is_stop_word, stem, words
+from knowledge.search.query.analysis import is_stop_word, stem, toned, words
 from knowledge.state.ports import ChunkRow
 
 STEM_LETTERS = 3
@@ -74,6 +74,7 @@ class TermMatcher:
     def _in_words(self, text: str, language: str) -> ChunkMatch:
         of_term: dict[str, list[tuple[str, float]]] = {}
         stems: list[str] = []
+        with_tones: set[str] = set()
         for word in words(text):
             if word.isascii() and not word.startswith(self._beginnings):
                 # A content word that was not asked for: words on either side of it are no neighbours.
@@ -81,11 +82,12 @@ class TermMatcher:
                     stems.append("")
             else:
                 stems.append(stem(word, language))
+                with_tones.add(toned(word, language))
         for term in self._wanted:
             for form, weight in term.weights.items():
                 of_term.setdefault(form, []).append((term.word, weight))
         found: dict[str, float] = {}
-        for form in frozenset(stems) & of_term.keys():
+        for form in with_tones.union(stems) & of_term.keys():
             for word, weight in of_term[form]:
                 found[word] = max(weight, found.get(word, 0.0))
         if not self._pairs:

@@ -10,7 +10,7 @@ from typing import Any
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.ports import QueryTerm, RanksPages, Scored
-from knowledge.search.query.analysis import stem, words
+from knowledge.search.query.analysis import stem, toned, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import LOOKED_CHARACTERS, TermMatcher
 from knowledge.search.ranking.fusion import RRF_K
@@ -275,14 +275,17 @@ class Explainer:
         having: dict[str, dict[str, None]] = {}
         for seq in made.signals.learnt_from:
             if row := rows.get(seq):
-                for word in {stem(word, row.language) for word in words(_text(row))}:
+                for word in {toned(word, row.language) or stem(word, row.language) for word in words(_text(row))}:
                     having.setdefault(word, {})[row.path] = None
         return {term.word: tuple(having.get(term.word, ())) for term in made.signals.added}
 
     def _form(self, term: QueryTerm, row: ChunkRow) -> str | None:
         """Return the word of the chunk that counts as `term`, the heaviest one; None if it is the word itself."""
         weights, near = dict(term.alternatives), self._question.corrections.get(term.word, ())
-        forms = {word: weights.get(stem(word, row.language), 0.0) for word in words(_text(row))}
+        forms = {
+            word: max(weights.get(form, 0.0) for form in (stem(word, row.language), toned(word, row.language)))
+            for word in words(_text(row))
+        }
         best = max(forms, key=lambda word: (forms[word], word == term.word, word in near))
         # The matcher also finds words inside of names that are one word here.
         return best if best != term.word and forms[best] else None

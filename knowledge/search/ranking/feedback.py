@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from knowledge.index.ports import QueryTerm
 from knowledge.pages.markdown.language import STOP_WORDS
-from knowledge.search.query.analysis import remembered_words, stem
+from knowledge.search.query.analysis import remembered_words, stem, toned
 
 CHUNKS = 5
 """How many chunks are assumed relevant."""
@@ -40,7 +40,9 @@ class RelevanceWords:
             if language not in new_terms:
                 stop = STOP_WORDS.get(language, ())
                 stems = {w: stem(w, language) for w in self.shared if len(w) > 1 and w not in stop}
-                new_terms[language] = {word: term for word, term in stems.items() if term not in known}
+                new_terms[language] = {
+                    word: toned(word, language) or term for word, term in stems.items() if term not in known
+                }
             self._occurrences += [
                 (term, word, counted[word]) for word, term in new_terms[language].items() if word in counted
             ]

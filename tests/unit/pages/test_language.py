@@ -78,6 +78,15 @@ def test_text_without_a_sentence_is_in_no_language(text: str) -> None:
     assert detect(text) == ""
 
 
+def test_letters_that_only_vietnamese_has_show_it_without_a_sentence() -> None:
+    assert detect("Thủ tướng Ấn Độ sắp sang Mỹ gặp ông Trump mua vũ khí") == "vi"
+    assert detect("Hà Nội") == "vi"
+    assert detect("The prime minister met Nguyễn Xuân Phúc in Hanoi, and the two of them signed it.") == "en"
+    # Yoruba and Igbo, whose letters have dots below too.
+    assert detect("Gbogbo ènìyàn ni a bí ní òmìnira; iyì àti ẹ̀tọ́ kọ̀ọ̀kan sì dọ́gba.") == ""
+    assert detect("A mụrụ mmadụ nile n'ohere nakwa nha anya ugwu na ikike.") == ""
+
+
 def test_foreign_names_in_a_sentence_do_not_change_its_language() -> None:
     assert detect("The meeting with 田中 and Müller is on Monday, and it is about the budget of the year.") == "en"
     assert detect("会議は Kubernetes と Terraform についてです。") == "ja"

@@ -13,6 +13,7 @@ from knowledge.search.query.analysis import (
     remember_words,
     remembered_words,
     stem,
+    toned,
     words,
 )
 
@@ -71,6 +72,18 @@ def test_a_question_stems_as_its_answer(language: str, text: str) -> None:
     expected = [stem(word, language) for word in words(text) if not is_stop_word(word, [language])]
     assert analyzer.terms(text) == expected
     assert all(expected)
+
+
+def test_a_vietnamese_word_is_indexed_with_its_tone_and_without() -> None:
+    found = "co so du lieu linux cơ sở dữ liêụ"
+    assert analysis.analyzer("vi").indexed_terms("Cơ sở dữ liệu Linux") == found.split()
+    assert analysis.analyzer("vi").terms("cơ sở") == ["co", "so"]
+    assert {toned(word, "vi") for word in ("hòa", "hoà", "ho\u0300a")} == {"hoà"}
+    assert len({toned(word, "vi") for word in ("ma", "má", "mà", "mả", "mã", "mạ", "mâ")}) == 7
+    for language in sorted({*STOP_WORDS, ""} - {"vi"}):
+        text = "été Zürich cơ sở żółć Ελλάδα море قاعدة 数据 the"
+        assert analysis.analyzer(language).indexed_terms(text) == analysis.analyzer(language).terms(text)
+        assert toned("été", language) == ""
 
 
 def test_russian_letters_keep_their_marks() -> None:

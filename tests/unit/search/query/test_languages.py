@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.search.query.analysis import words
-from knowledge.search.query.languages import LanguageGap, language_gap, may_be_foreign
+from knowledge.search.query.analysis import toned, words
+from knowledge.search.query.languages import (
+    WITHOUT_TONE,
+    LanguageGap,
+    language_gap,
+    may_be_foreign,
+    question_languages,
+)
 
 ENGLISH = {"en": 100}
 KNOWN = frozenset({"the", "of", "a", "is", "in", "payment", "service", "deploy", "queue", "linux", "kernel", "die"})
@@ -78,3 +84,11 @@ def test_a_question_whose_words_the_pages_have_is_not_foreign_whatever_its_langu
 
 def test_characters_that_two_languages_share_do_not_tell_them_apart() -> None:
     assert gap("東京大学", {"ja": 50}, known=frozenset()) is None
+
+
+def test_a_vietnamese_word_is_searched_with_its_tone_and_less_without() -> None:
+    stems = question_languages("Thủ tướng thăm Hà Nội vào ngày nào", {"vi": 9}).stems
+    assert stems("tướng") == {toned("tướng", "vi"): 1.0, "tuong": WITHOUT_TONE}
+    assert stems("tuong") == {"tuong": 1.0}
+    # Pages of other languages have the word without its tone only.
+    assert question_languages("How is a café opened?", {"en": 9, "vi": 1}).stems("café")["cafe"] == 1.0

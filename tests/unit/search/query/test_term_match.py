@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowledge.index.ports import QueryTerm
+from knowledge.search.query.analysis import toned
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking, boost_coverage
@@ -30,6 +31,13 @@ def test_words_are_found_by_their_stems_in_text_headings_and_title_with_the_weig
     said = TermMatcher(TERMS).match(row(1, "We rotate them.", "The vault", title="Secrets"))
     assert said.words == {"rotating": 1.0, "secrets": 1.0, "valt": 0.9}
     assert TermMatcher(TERMS).match(row(1, "A secretary, rotors and avault.")).words == {}
+
+
+def test_a_word_with_another_tone_counts_less_than_the_word() -> None:
+    asked = [QueryTerm("tướng", ((toned("tướng", "vi"), 1.0), ("tuong", 0.4)))]
+    assert TermMatcher(asked).match(row(1, "Thủ tướng", language="vi")).words == {"tướng": 1.0}
+    assert TermMatcher(asked).match(row(1, "Tương lai", language="vi")).words == {"tướng": 0.4}
+    assert TermMatcher(asked).match(row(1, "Thu tuong", language="vi")).words == {"tướng": 0.4}
 
 
 def test_of_chunks_that_are_nearly_as_good_the_one_that_says_more_comes_first() -> None:

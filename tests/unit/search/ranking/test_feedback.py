@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from knowledge.index.ports import QueryTerm
+from knowledge.search.query.analysis import toned
 from knowledge.search.ranking.feedback import MOST_TERMS, RelevanceWords
 
 
@@ -30,3 +31,8 @@ def test_no_more_than_a_number_of_words_is_fed_back() -> None:
 
 def test_nothing_shared_is_nothing_fed_back() -> None:
     assert RelevanceWords([("one", "en"), ("other", "en")], asked("x")).terms({}) == ()
+
+
+def test_a_vietnamese_word_is_fed_back_with_its_tone() -> None:
+    feedback = RelevanceWords([("thủ tướng", "vi"), ("thủ tướng", "vi")], asked("thu"))
+    assert [term.word for term in feedback.terms({"thủ": 3, "tướng": 3})] == [toned("tướng", "vi")]
