@@ -7,10 +7,12 @@ differs from them was edited: it is never overwritten, and the edit is taken to 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -126,18 +128,25 @@ class PagesCopy:
                 await self._bring_all(whole=whole, last=last)
 
     async def _bring_all(self, *, whole: bool, last: int) -> None:
+        # The first time, files are flushed together at the end. Before that the record has no place, and the folder counts as no copy.
+        first = not await anyio.to_thread.run_sync(self._record.begun)
+        if first:
+            await anyio.to_thread.run_sync(self._record.clear)
         place = await anyio.to_thread.run_sync(self._record.place)
         # A database that is behind the copy was restored from a backup.
         whole = whole or place.seq > last
         unlisted = set(await anyio.to_thread.run_sync(self._record.all)) if whole else set[str]()
         place, done = (BEGINNING, 0) if whole else (place, 0)
         while files := await self.pages.after(place, limit=AT_ONCE):
-            await self._bring(files)
+            await self._bring(files, durable=not first)
             place = files[-1].place
             unlisted.difference_update(file.path for file in files)
             done += len(files)
-            await anyio.to_thread.run_sync(self._record.set, {}, place)
+            if not first:
+                await anyio.to_thread.run_sync(self._record.set, {}, place)
             self._on_progress(Progress(done, done + (AT_ONCE if len(files) == AT_ONCE else 0)))
+        if first and hasattr(os, "sync"):  # Windows has no such call
+            await anyio.to_thread.run_sync(os.sync)
         if unlisted:
             await self._bring([StoredFile(path, None, 0) for path in sorted(unlisted)])
         await anyio.to_thread.run_sync(self._record.set, {}, place)
@@ -160,14 +169,16 @@ class PagesCopy:
                 found = await self.pages.find(paths)
                 await self._bring([found.get(path) or StoredFile(path, None, 0) for path in paths])
 
-    async def _bring(self, files: Sequence[StoredFile]) -> None:
+    async def _bring(self, files: Sequence[StoredFile], *, durable: bool = True) -> None:
         known = await anyio.to_thread.run_sync(self._record.all, [file.path for file in files])
         changed = await anyio.to_thread.run_sync(self._differing, files, known)
         for start in range(0, len(changed), READ_AT_ONCE):
             part = changed[start : start + READ_AT_ONCE]
             contents = await self.pages.contents({file.digest for file in part if file.digest is not None})
             for file in part:
-                await anyio.to_thread.run_sync(self._place, file, known.get(file.path), contents)
+                await anyio.to_thread.run_sync(
+                    partial(self._place, durable=durable), file, known.get(file.path), contents
+                )
 
     def _differing(self, files: Sequence[StoredFile], known: Mapping[str, CopiedFile]) -> list[StoredFile]:
         """Return those of the files that the copy does not have yet, judged by their stamps."""
@@ -180,12 +191,14 @@ class PagesCopy:
 
         return [file for file in files if not is_there(file)]
 
-    def _place(self, file: StoredFile, known: CopiedFile | None, contents: Mapping[bytes, bytes]) -> None:
+    def _place(
+        self, file: StoredFile, known: CopiedFile | None, contents: Mapping[bytes, bytes], *, durable: bool
+    ) -> None:
         raw = None if file.digest is None else contents.get(file.digest)
         if file.digest is not None and raw is None:
             return  # changed since: the newer change follows
         try:
-            placed = self._files.place(file.path, known.digest if known else None, raw)
+            placed = self._files.place(file.path, known.digest if known else None, raw, durable=durable)
         except KnowledgeError as error:
             if self._troubles.get(file.path) != str(error):
                 log.warning("this machine's copy lacks a file of the database: %s", error)

@@ -55,10 +55,11 @@ class CopyFiles:
                     return None
                 raise
 
-    def place(self, path: str, before: bytes | None, raw: bytes | None) -> CopiedFile | bool:
+    def place(self, path: str, before: bytes | None, raw: bytes | None, *, durable: bool = True) -> CopiedFile | bool:
         """Give the file these bytes, or remove it (None), if the SHA-256 of its present bytes is `before`.
 
-        Return what it has then, True for a removed file; False, and nothing is changed, if somebody edited it.
+        Return what it has then, True for a removed file; False, and nothing is changed, if somebody edited it. It must be `durable`
+        before the record says so: after a power cut, the former bytes would look like an edit.
 
         Raises:
             KnowledgeError: the file can't be written; nothing is changed.
@@ -68,7 +69,7 @@ class CopyFiles:
         with named_errors(path):
             try:
                 with Folder.open(self._root, above, create=raw is not None) as folder:
-                    placed = _place(folder, name, path, before, raw)
+                    placed = _place(folder, name, path, before, raw, durable=durable)
             except FileNotFoundError:
                 placed = before is None  # its folder is gone, and the file with it
         if placed is True:
@@ -85,7 +86,9 @@ class CopyFiles:
             parts = parts[:-1]
 
 
-def _place(folder: Folder, name: str, path: str, before: bytes | None, raw: bytes | None) -> CopiedFile | bool:
+def _place(
+    folder: Folder, name: str, path: str, before: bytes | None, raw: bytes | None, *, durable: bool
+) -> CopiedFile | bool:
     found = _found(folder, name, path)
     if (None if found is None else found[0]) == raw:
         return True if found is None else found[1]
@@ -93,8 +96,7 @@ def _place(folder: Folder, name: str, path: str, before: bytes | None, raw: byte
         return False
     staged = temporary_name(name_digest(name))
     if raw is not None:
-        # The database has the bytes: a file that a power cut leaves empty has another stamp, and is placed again.
-        folder.stage(staged, raw, folder.attributes(name) if found is not None else None, durable=False)
+        folder.stage(staged, raw, folder.attributes(name) if found is not None else None, durable=durable)
     try:
         if before is None:
             folder.publish(staged, name)
@@ -105,6 +107,8 @@ def _place(folder: Folder, name: str, path: str, before: bytes | None, raw: byte
     except (FileExistsError, FileNotFoundError):
         folder.unlink(staged)  # ours: nothing has taken its name
         return False
+    if durable:
+        folder.sync()
     if before is not None and not _has(folder, staged, path, before):
         _put_back(folder, staged, name, path, raw)
         return False

@@ -67,6 +67,12 @@ class CopyRecord:
         with self._lock:
             return bool(self._connection.execute("SELECT 1 FROM place").fetchall())
 
+    def clear(self) -> None:
+        """Forget everything: the copy is filled from the beginning."""
+        with self._lock, self._connection:
+            self._connection.execute("DELETE FROM copied")
+            self._connection.execute("DELETE FROM place")
+
     def get(self, path: str) -> CopiedFile | None:
         """Return what the file was given last; None if it is not in the copy."""
         return self.all([path]).get(path)

@@ -290,3 +290,25 @@ def test_the_doctor_says_where_the_pages_are_and_what_waits_in_the_copy(team: Te
     (team.kb("two") / "mine.md").write_text("# Mine\n", encoding="utf-8")
     refused = team.run("two", "map")
     assert "it has other files: mine.md" in refused.stderr
+
+
+async def test_while_the_database_is_away_pages_are_read_and_nothing_is_written(
+    team: Team, fragile_postgres: PostgresServer
+) -> None:
+    secret = await team.secret()
+    async with team.client("one", secret) as one:
+        made = await one.call("kb_merge", path=PAGE, content=TEXT, source="user")
+        await one.finds(PAGE)
+        await anyio.to_thread.run_sync(fragile_postgres.stop)
+        assert "roll back" in await one.read(PAGE)
+        await one.finds(PAGE)
+        changed = TEXT.replace("5 minutes", "7 minutes")
+        wanted = {"path": PAGE, "content": changed, "source": "user", "base_revision": made["revision"]}
+        refusal = await one.refusal("kb_merge", **wanted)
+        assert "cannot use PostgreSQL" in refusal or "state database cannot be read" in refusal
+        assert files(team.kb("one")) == {PAGE: TEXT}
+        await anyio.to_thread.run_sync(fragile_postgres.start)
+        with anyio.fail_after(SOON_S):
+            while (await one.client.call_tool("kb_merge", wanted)).is_error:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.05)
+        assert "7 minutes" in await one.read(PAGE)
