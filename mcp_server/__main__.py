@@ -80,6 +80,7 @@ VERBS: Mapping[str, Verb] = {
     "token": Verb("trust", "create, list and revoke bearer tokens for people on other machines"),
     "people": Verb("people", "add, remove and list the people who use this knowledge base"),
     "group": Verb("people", "put people into groups"),
+    "rule": Verb("people", "say what people and groups may read, propose and write in a folder"),
     "reviewers": Verb("people", "choose who decides on proposals that touch a folder"),
     "review": Verb("review", "review what needs your approval; --web opens the page in a browser"),
     "run": Verb("runs", "run a goal with the server's own model, and watch it"),

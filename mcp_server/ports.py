@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
     from agents.engine.runner import Runner
+    from knowledge.access.rules import PathAccess
     from knowledge.contradictions.record import Contradictions
     from knowledge.contradictions.settlement import Settlements
     from knowledge.git.change_commits import ChangeCommits
@@ -85,6 +86,14 @@ class HasTools(Protocol):
     @property
     def tools(self) -> Callable[[], Sequence[ListedTool]]:
         """All of them, in the order of the list."""
+
+
+class HasAccess(Protocol):
+    """What the caller of the present request may do where."""
+
+    @property
+    def access(self) -> PathAccess:
+        """The caller's rights in folders; outside of a request, everything."""
 
 
 class HasTaints(Protocol):
@@ -258,7 +267,7 @@ class GateServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, Ha
     """To decide on calls and to record them in the journey they belong to."""
 
 
-class ProtocolServices(GateServices, HasWaits, Protocol):
+class ProtocolServices(GateServices, HasWaits, HasAccess, Protocol):
     """For what the protocol offers besides tools: resources, prompts, completions, tasks, forms."""
 
 
@@ -384,6 +393,7 @@ class AllServices(
     HasModel,
     HasOutbox,
     HasConnectors,
+    HasAccess,
     Protocol,
 ):
     """Everything: to execute whichever tool a person has approved."""

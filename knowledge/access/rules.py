@@ -57,6 +57,9 @@ class PathAccess:
     def __hash__(self) -> int:
         return hash(frozenset(self.rights.items()))
 
+    def __reduce__(self) -> tuple[type[PathAccess], tuple[dict[str, Right]]]:
+        return PathAccess, (dict(self.rights),)
+
     @property
     def unrestricted(self) -> bool:
         """Whether the caller may write everywhere."""
@@ -100,6 +103,11 @@ class PathAccess:
     def filter(self, paths: Iterable[str]) -> list[str]:
         """Return the paths that the caller may read, in their order."""
         return [path for path in paths if self.may_read(path)] if self.rights else list(paths)
+
+    def reads_what(self, other: PathAccess) -> bool:
+        """Return whether the caller may read everything that `other` may read."""
+        # Rights change only at folders that have rules, so looking there and at the root is enough.
+        return all(self.may_read(key) or not other.may_read(key) for key in {"", *self.rights, *other.rights})
 
     @property
     def reading(self) -> tuple[tuple[str, bool], ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import anyio.to_thread
@@ -73,12 +72,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class WriteCheck:
-    """A page before and after a write, in the knowledge base at `root`; `called` is from `Backlinks.called`.
+    """A page before and after a write, in a knowledge base; `called` is from `Backlinks.called`.
 
     `made` and `gone` are the files that the same act makes and removes, whether or not it has done so yet.
     """
 
-    root: Path
+    vault: Vault
     path: str
     before: str
     after: str
@@ -89,7 +88,7 @@ class WriteCheck:
 
 def damage_in(check: WriteCheck) -> PageDamage:
     """Return the faults that the page did not have before."""
-    names = names_in(Vault(check.root), check.called, made=check.made, gone=check.gone)
+    names = names_in(check.vault, check.called, made=check.made, gone=check.gone)
     return find_damage(check.path, check.before, check.after, names=names)
 
 
@@ -480,7 +479,7 @@ class Writer:
 
         async def checked(path: str, old: str, new: str, names: set[str]) -> WriteCheck:
             called = await self._backlinks.called(names, bearers)
-            return WriteCheck(self._vault.root, path, old, new, called, made, frozenset(written) - made)
+            return WriteCheck(self._vault, path, old, new, called, made, frozenset(written) - made)
 
         for path, raw in written.items():
             was = before.get(path)

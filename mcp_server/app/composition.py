@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import Progress, StateStore
 from knowledge.trust.ports import Proposal
+from mcp_server.app.access.caller_services import callers_services
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
@@ -36,6 +37,7 @@ from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import os_user
 from mcp_server.gate.taint import Taints
 from mcp_server.gate.trust.callers import Callers
+from mcp_server.gate.trust.folder_rights import LoadAccess
 from mcp_server.late_module import LateModule
 from mcp_server.toolsets.registry import chosen, declared
 from mcp_server.toolsets.spec import AnySpec
@@ -127,6 +129,7 @@ async def open_app(
     announcing: bool = True,
     lean: bool = False,
     agents: Catalogue | None = None,
+    load_access: LoadAccess | None = None,
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
 ) -> AsyncIterator[App]:
     """Open everything and yield the wired server.
@@ -139,6 +142,7 @@ async def open_app(
         announcing: Show the review page as soon as something needs approval, not only when `review.wanted` is called.
         lean: Keep little in memory, at some cost to each search.
         agents: The agents that journeys may follow; by default this program's and the team's.
+        load_access: Returns what each principal may do in which folder; by default what the rules on folders say.
         sleep: Waits before a service is asked again.
     """
     specs = listed(settings, extra_tools)
@@ -211,14 +215,32 @@ async def open_app(
             review_address=review.address_for_hosts,
             want_review=review.wanted if announcing else nothing,
         )
+
+        for_callers = callers_services(
+            *(base, services, load_access),
+            write=lambda view: view.load_writing(
+                EvidenceSources(connectors, time.monotonic), judge_of(settings.provider, model), writing()
+            ),
+            quotas=settings.quotas,
+            agents=agents,
+            load_substance=lambda: substance_of(settings.provider, model),
+        )
         proposing = Proposing(
             services, arrived=review.wanted if announcing else _announce_nothing, quotas=settings.quotas
         )
-        gate = Gate(specs, services, proposing, fair_use=_fair_use(settings.call_limits, base.state, tasks))
-        executor = ProposalExecutor(gate, proposing, services, runner=holder_name(), recover=partial(finish_acts, base))
+        gate = Gate(
+            *(specs, for_callers, proposing),
+            as_caller=for_callers.as_caller,
+            fair_use=_fair_use(settings.call_limits, base.state, tasks),
+        )
+        executor = ProposalExecutor(
+            gate, proposing, for_callers, runner=holder_name(), recover=partial(finish_acts, base)
+        )
         approvals = Decisions(executor, proposing, prevent_self_review=settings.prevent_self_review)
-        signed_in = sign_in.sign_in_of(settings, stack) if settings.http_access.issuers else None
-        callers = Callers(base.state, os_user(), utc_now, sign_in=signed_in)
+        callers = Callers(
+            *(base.state, os_user(), utc_now),
+            sign_in=sign_in.sign_in_of(settings, stack) if settings.http_access.issuers else None,
+        )
         key = await sealing_key(base.state_dir, base.state.tables, shared=settings.database_url is not None)
         server_loaded = anyio.Event()
 
@@ -229,10 +251,11 @@ async def open_app(
                 specs,
                 gate=gate,
                 approvals=approvals,
-                services=services,
+                services=for_callers,
                 callers=callers,
                 key=key,
                 extend=extend,
+                may_hear=for_callers.may_hear,
             )
             server_loaded.set()
             return loaded

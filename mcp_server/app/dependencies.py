@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
 
+from knowledge.access.rules import UNRESTRICTED, PathAccess
 from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import IndexStore, StateStore
 from mcp_server.absent import no_dispatcher, no_model, no_runs
@@ -85,6 +86,11 @@ class Services:
     """Shows the page because something is waiting for a person."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))
     """Places for calls that wait for a person. Without a free place, a call is answered at once."""
+
+    @property
+    def access(self) -> PathAccess:
+        """The rights of the server itself and its owner: all."""
+        return UNRESTRICTED
 
     @property
     def tiers(self) -> Tiers:

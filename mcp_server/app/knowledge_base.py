@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
-
-import anyio
+from typing import TYPE_CHECKING
 
 from knowledge.errors import DatabaseRefused
 from knowledge.extras import install_command
@@ -32,6 +30,7 @@ from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.locks.page_locks import Locks, PageLocks
 from mcp_server import VERSION
 from mcp_server.app.factories.embedder import Embedding, embedding
+from mcp_server.app.factories.once import Once
 from mcp_server.app.factories.reranker import ChosenReranker
 from mcp_server.app.settings.settings import DATABASE, Settings
 from mcp_server.late_module import LateModule
@@ -50,12 +49,14 @@ if TYPE_CHECKING:
     from knowledge.stored_pages.copy import PagesCopy
     from knowledge.writing.evidence.judge import ContradictionJudge
     from knowledge.writing.evidence.sources import Sources
+    from mcp_server.app.access import reading_views
+    from mcp_server.app.access.reading_views import OpenView
     from mcp_server.app.factories import engines as servers
     from mcp_server.app.factories import finder as finders
     from mcp_server.app.factories import keywords, pages_copy, writer
     from mcp_server.app.factories import postgres as shared_database
     from mcp_server.app.factories.engines import Follower
-    from mcp_server.app.factories.writer import Writing
+    from mcp_server.app.factories.writer import WriterBasis, Writing
     from mcp_server.models import locations as model_locations
     from mcp_server.web.link_graph import graphs as link_graphs
     from mcp_server.web.link_graph.graphs import LinkGraphs
@@ -71,10 +72,9 @@ else:
     shared_database = LateModule("mcp_server.app.factories.postgres")
     model_locations = LateModule("mcp_server.models.locations")
     link_graphs = LateModule("mcp_server.web.link_graph.graphs")
+    reading_views = LateModule("mcp_server.app.access.reading_views")
 
 logger = logging.getLogger("knowledge_forge")
-
-T = TypeVar("T")
 
 STATE_FILE = "state.db"
 INDEX_FILE = "index.db"
@@ -82,6 +82,8 @@ KEYWORD_FOLDER = "keyword"
 MODELS_FOLDER = "models"
 GRAPH_FOLDER = "graph"
 LOCKS_FOLDER = "locks"
+VIEWS_FOLDER = "views"
+"""Indexes of readable pages alone, for callers who may not read all."""
 OUTBOX_LOCKS_FOLDER = "errands"  # not renamed with the code: processes of an older version must meet at the same locks
 SUMMARIES = "summaries"
 """The word in FORGE_MODEL_HELPS for lines of maps."""
@@ -89,29 +91,6 @@ LONGEST_OUTBOX_WAIT_S = 45.0
 """How long a call waits for another call with the same effect in a service, which may be slow or silent."""
 FIRST_PAGES_S = 1.5
 """How long the first search of a server may wait for the first pages of a knowledge base that was never indexed."""
-
-
-class Once(Generic[T]):
-    """An expensive part that is built once, at first use, off the event loop."""
-
-    def __init__(self, build: Callable[[], T]) -> None:
-        self._build = build
-        self._lock = anyio.Lock()
-        self.built: T | None = None
-
-    async def get(self) -> T:
-        """Return the part; the first call builds it."""
-        if self.built is None:
-            async with self._lock:
-                # Another task may have built it while this one waited for the lock.
-                if self.built is None:
-                    self.built = await anyio.to_thread.run_sync(self._build)
-        return self.built
-
-    async def close(self) -> None:
-        """Close the part, if it was built."""
-        if self.built is not None:
-            await cast("Any", self.built).close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +114,8 @@ class KnowledgeBase:
     """The engines on search servers, which need to follow the index."""
     load_writing: Callable[[Sources, ContradictionJudge | None], Writing]
     """Builds the writer from the source of evidence in other services and the model that judges contradictions. Call it once."""
+    open_view: OpenView
+    """Opens the knowledge base as somebody with this access may read it, for as long as the knowledge base is open."""
     load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
     """Returns what computes the graph of links for people."""
     runner: StepRunner
@@ -314,6 +295,20 @@ async def open_base(
             first: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
             return [*first, await qdrant.get()] if settings.qdrant_url else first
 
+        def finder_on(files: Vault, pages: SqliteIndexStore, find: Callable[[], Awaitable[Engines]]) -> Finder:
+            return finders.finder_of(
+                files,
+                pages,
+                find,
+                adviser=load_opinion(),
+                is_usual_word=lambda word: embed.static().is_usual_word(word),
+                answer_tokens=settings.answer_tokens,
+                patience_s=FIRST_PAGES_S if indexing else 0.0,
+                weights=finders.stored_weights(folder),
+                reranker=reranker,
+                index_note=OutageMark(state, lease, utc_now).note,
+            )
+
         @cache
         def tiers() -> Tiers:
             summarised = settings.provider is not None and SUMMARIES in settings.provider.helps
@@ -323,20 +318,7 @@ async def open_base(
         # If the index has its own state database, its lease needs no name.
         lease = indexing_lease(folder) if shared else INDEXING_LEASE
 
-        @cache
-        def finder() -> Finder:
-            return finders.finder_of(
-                vault,
-                index,
-                engines,
-                adviser=load_opinion(),
-                is_usual_word=lambda word: embed.static().is_usual_word(word),
-                answer_tokens=settings.answer_tokens,
-                patience_s=FIRST_PAGES_S if indexing else 0.0,
-                weights=finders.stored_weights(folder),
-                reranker=reranker,
-                index_note=OutageMark(state, lease, utc_now).note,
-            )
+        finder = cache(lambda: finder_on(vault, index, engines))
 
         @cache
         def indexer() -> Indexer:
@@ -351,28 +333,41 @@ async def open_base(
                 apart=apart,
             )
 
-        def writing(sources: Sources, judge: ContradictionJudge | None) -> Writing:
-            return writer.writing_on(
-                writer.WriterBasis(
-                    vault=vault,
-                    ledger=state.ledger,
-                    past=past,
-                    index=index,
-                    tiers=tiers(),
-                    keyword=keyword.get,
-                    words=embed.static,
-                    pages_like=lambda text, directory: finder().pages_like(text, directory),
-                    locks=locks,
-                    now=utc_now,
-                    sources=sources,
-                    runner=workers,
-                    commit_records=CommitRecords(state.tables),
-                    judge=judge,
-                    excluded=settings.exclude,
-                    copy=copy,
-                )
+        def basis(sources: Sources, judge: ContradictionJudge | None) -> WriterBasis:
+            return writer.WriterBasis(
+                vault=vault,
+                ledger=state.ledger,
+                past=past,
+                index=index,
+                tiers=tiers(),
+                keyword=keyword.get,
+                words=embed.static,
+                pages_like=lambda text, directory: finder().pages_like(text, directory),
+                locks=locks,
+                now=utc_now,
+                sources=sources,
+                runner=workers,
+                commit_records=CommitRecords(state.tables),
+                judge=judge,
+                excluded=settings.exclude,
+                copy=copy,
             )
 
+        # Built with the first caller who may not read everything.
+        view_parts = cache(
+            lambda: reading_views.ViewParts(
+                vault=vault,
+                ledger=state.ledger,
+                index=index,
+                folder=folder / VIEWS_FOLDER,
+                now=utc_now,
+                runner=workers,
+                questions=embed.questions,
+                finder_on=finder_on,
+                basis=basis,
+                lean=lean,
+            )
+        )
         yield KnowledgeBase(
             vault=vault,
             state_dir=folder,
@@ -386,7 +381,8 @@ async def open_base(
             embedding=embed,
             lease=lease,
             followers=followers,
-            load_writing=writing,
+            load_writing=lambda sources, judge: writer.writing_on(basis(sources, judge)),
+            open_view=lambda access: reading_views.open_view(view_parts(), access, stack),
             load_link_graphs=graphs.get,
             runner=workers,
             locks=locks,

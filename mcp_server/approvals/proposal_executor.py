@@ -42,6 +42,7 @@ from mcp_server.gate.dispatch import Gate, Outcome, crashed
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.journey_hook import JourneyHook
 from mcp_server.gate.trust import admin
+from mcp_server.gate.trust.folder_rights import require_right
 from mcp_server.late_module import LateModule
 from mcp_server.ports import AllServices
 from mcp_server.toolsets.registry import declared
@@ -244,6 +245,11 @@ class ProposalExecutor:
     async def _act(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
         # The principal may have been frozen after the approval.
         await require_trust(self.services.state, proposal, verdict.channel, now=self.services.now())
+        # What was approved was planned with the pages that its caller may read.
+        async with self._gate.as_caller(principal_of(proposal)):
+            await self._act_as_caller(proposal, verdict)
+
+    async def _act_as_caller(self, proposal: Proposal, verdict: ProposalVerdict) -> None:
         planned = await self.plan(proposal, _approval(proposal, verdict))
         # Without a preview, the effect is compared under the page's lock, which raises `EffectChanged`.
         if planned.plan.preview is not None and not planned.is_as(proposal):
@@ -300,9 +306,11 @@ class ProposalExecutor:
             run=run_of(proposal).get("id", ""),
         )
         try:
-            plan = await spec.plan(self.services, call, last)
+            async with self._gate.as_caller(call.principal) as access:
+                plan = await spec.plan(self.services, call, last)
         except CallsDoNotJoin:
             raise CannotDecide(f"{CHANGED}: its {len(calls)} calls no longer fit together") from None
+        require_right(access, plan.writes)
         if plan.answer is not None:
             raise CannotDecide(f"{CHANGED}: {getattr(plan.answer, 'note', None) or 'nothing would happen'}")
         return Planned(spec, call, last, plan)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from knowledge.access.rules import UNRESTRICTED, PathAccess
 from knowledge.search.reading_ledger import Reader
 from mcp_server.gate.host_registration import Principal
 
@@ -45,6 +46,7 @@ class Call:
         key: The key under which the call can be looked up later.
         detached: The caller won't wait for slow work; it asks for the result later.
         report: Reports progress to the caller.
+        access: What the caller may do in which folder.
     """
 
     principal: Principal
@@ -61,6 +63,7 @@ class Call:
     key: str = ""
     detached: bool = False
     report: Report = unreported
+    access: PathAccess = UNRESTRICTED
 
     @property
     def scopes(self) -> tuple[str, ...]:

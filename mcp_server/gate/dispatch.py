@@ -29,6 +29,13 @@ from mcp_server.gate.host_registration import REMEMBERED_S, Principal
 from mcp_server.gate.journey_hook import SHOWN_ARGUMENTS, SUBJECT_ARGUMENTS, JourneyHook, subject_of
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide, limited
 from mcp_server.gate.taint import origin_of, tainted_texts
+from mcp_server.gate.trust.folder_rights import (
+    AsCaller,
+    as_everybody,
+    reason_to_propose,
+    require_right,
+    without_hidden_sources,
+)
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.ports import GateServices
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
@@ -105,12 +112,15 @@ class Gate:
         *,
         clock: Callable[[], float] = time.monotonic,
         fair_use: FairUse | None = None,
+        as_caller: AsCaller = as_everybody,
     ) -> None:
         self.fair_use = fair_use or FairUse()
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
         self._services, self._proposing, self._clock = services, proposing, clock
         self._journey_hook = JourneyHook(services)
         self._address = services.review_address
+        self.as_caller = as_caller
+        """Binds a caller, so that the services show only what that caller may read."""
         self._remembered: dict[str, tuple[Grant, float]] = {}
 
     def spec(self, name: str) -> AnySpec | None:
@@ -159,10 +169,16 @@ class Gate:
 
     async def _parsed(self, spec: AnySpec, arguments: dict[str, Any], call: Call) -> Outcome:
         asked = spec.parse(arguments)
-        if journey := spec.journey_of(asked):
-            require_handle(call.principal, journey)
-            return await self._in_journey(spec, replace(call, journey=journey), asked)
-        return await self._run(spec, call, asked)
+        async with self.as_caller(call.principal) as access:
+            call = replace(call, access=access)
+            if journey := spec.journey_of(asked):
+                require_handle(call.principal, journey)
+                outcome = await self._in_journey(spec, replace(call, journey=journey), asked)
+            else:
+                outcome = await self._run(spec, call, asked)
+        if isinstance(outcome, CallAnswered) and not access.reads_all:
+            return replace(outcome, content=without_hidden_sources(outcome.content, access))
+        return outcome
 
     async def _in_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Answer a call that belongs to a journey, if its phase allows the tool. The journey records its start and end."""
@@ -219,6 +235,7 @@ class Gate:
         usual = await self.decide(spec.name, spec.needs, call.principal, began=call.began)
         call = replace(call, trusted=isinstance(usual, Allow) and not to_be_shown)
         plan = await spec.plan(self._services, call, asked)
+        require_right(call.access, plan.writes)
         await self._note_taint(call, plan.origins)
         if plan.answer is not None:
             content = spec.as_json(plan.answer)
@@ -262,7 +279,8 @@ class Gate:
                 places = tuple(sorted({place for origin in foreign if (place := place_to_trust(origin))}))[
                     :MOST_OFFERED
                 ]
-        needed, person = spec.level_for(plan), plan.only_by_person
+        needed = spec.level_for(plan)
+        person = plan.only_by_person or reason_to_propose(call.access, plan.writes, plan.also)
         decision = await self.decide(spec.name, needed, call.principal, taint=taint, person=person, began=call.began)
         return replace(decision, places=places) if isinstance(decision, Propose) else decision
 

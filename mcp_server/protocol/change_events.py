@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import anyio
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, PromptsListChanged, ResourcesListChanged, ResourceUpdated
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import is_version_at_least
 
+from agents.spec.files import FOLDERS
 from knowledge.pages.paths import ancestors
 from knowledge.state.client_notes import MOST_SUBSCRIPTIONS, TOPIC, ClientNotes
 from knowledge.state.ports import Event, StateStore
 from mcp_server.protocol.gate_extension import MULTI_ROUND
+from mcp_server.protocol.reach.subscribers import NOBODY, MayHear, ReadersBus, everybody_may, hearer
 from mcp_server.protocol.resources import DOC_URI, MAP_URI, PROPOSAL_URI
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.offers.resources import MEMORY_URI, journey_addresses, memory_prefix
@@ -39,6 +41,8 @@ FIRST_LOOK_S = 1.0
 LONGEST_ADDRESS = 2_000
 """Bytes of an address that a session over HTTP can subscribe to. No resource here has a longer one."""
 LISTEN = "subscriptions/listen"
+AGENTS_CHANGED = tuple(Event(0, "doc", folder) for folder in FOLDERS)
+"""The changes behind a new list of prompts or resources: besides fixed ones it has the team's agents."""
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 
 
@@ -52,8 +56,9 @@ class SessionSubscribers:
     and its stream hears of both lists. `on_note` gets all other notes on sessions: the session, and what happened in it.
     """
 
-    def __init__(self, notes: ClientNotes | None = None) -> None:
-        self._notes = notes
+    def __init__(self, notes: ClientNotes | None = None, may_hear: MayHear = everybody_may) -> None:
+        self._notes, self._may_hear = notes, may_hear
+        self._callers: dict[Connection, str] = {}
         self._streams: dict[str, Connection] = {}
         self.on_note: Callable[[str, str], Awaitable[None]] | None = None
         self._wanted: dict[Connection, set[str]] = {}
@@ -73,6 +78,7 @@ class SessionSubscribers:
         uri, session = str(params.uri), _connection(ctx).session_id
         if session is None or self._notes is None:
             _remember(self._wanted, ctx, uri)
+            self._note_caller(_connection(ctx), hearer())
         elif not _can_be_noted(uri):
             raise MCPError(
                 INVALID_PARAMS,
@@ -93,8 +99,8 @@ class SessionSubscribers:
             await self._notes.unsubscribe(session, uri)
         return EmptyResult()
 
-    async def attach(self, connection: Connection, session: str) -> None:
-        """Notify this connection, the newest stream of the session, until it closes."""
+    async def attach(self, connection: Connection, session: str, principal: str) -> None:
+        """Notify this connection, the newest stream of the principal's session, until it closes."""
 
         def detach() -> None:
             self._wanted.pop(connection, None)
@@ -103,6 +109,7 @@ class SessionSubscribers:
                 del self._streams[session]
 
         connection.exit_stack.callback(detach)
+        self._note_caller(connection, principal)
         self._streams[session], self._listing[connection] = connection, set(_LISTS.values())
         await self._refresh(session)
 
@@ -124,6 +131,7 @@ class SessionSubscribers:
         here = _connection(ctx).session_id is None
         if ctx.method in _LISTS and here and not is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             _remember(self._listing, ctx, _LISTS[ctx.method])
+            self._note_caller(_connection(ctx), hearer())
         return answer
 
     async def _note_listening(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -145,17 +153,26 @@ class SessionSubscribers:
         wanted = {*self._listened, *(uri for uris in self._wanted.values() for uri in uris)}
         return sorted(uri for uri in wanted if uri.startswith(memory_prefix(journey)))
 
-    async def list_changed(self, which: str) -> None:
-        """Notify the clients that asked for that list, `prompts` or `resources`."""
+    def _note_caller(self, connection: Connection, principal: str) -> None:
+        if connection not in self._callers:
+            connection.exit_stack.callback(self._callers.pop, connection, None)
+        self._callers[connection] = principal
+
+    async def list_changed(self, which: str, changes: Sequence[Event]) -> None:
+        """Notify the clients that asked for that list, `prompts` or `resources`, and may hear of one of the changes."""
         for connection in [one for one, lists in self._listing.items() if which in lists]:
+            if not await self._may_hear(self._callers.get(connection, NOBODY), changes):
+                continue
             changed = (
                 connection.send_prompt_list_changed if which == "prompts" else connection.send_resource_list_changed
             )
             await _send(changed, lost=partial(self._listing.pop, connection, None))
 
-    async def resource_updated(self, uri: str) -> None:
-        """Notify the clients that are subscribed to `uri`."""
+    async def resource_updated(self, uri: str, change: Event) -> None:
+        """Notify the clients that are subscribed to `uri` and may hear of the change."""
         for connection in [one for one, uris in self._wanted.items() if uri in uris]:
+            if not await self._may_hear(self._callers.get(connection, NOBODY), (change,)):
+                continue
             updated = partial(connection.send_resource_updated, uri)
             await _send(updated, lost=partial(self._wanted.pop, connection, None))
 
@@ -187,7 +204,7 @@ async def _send(notify: Callable[[], Awaitable[None]], *, lost: Callable[[], obj
         lost()
 
 
-async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
+async def follow_changes(state: StateStore, bus: ReadersBus, sessions: SessionSubscribers) -> None:
     """Publish, forever, changed resources for each event of the state database, and each change of the lists."""
     async with anyio.create_task_group() as tasks:
         if sessions.server is not None and sessions.server.offers:
@@ -195,7 +212,7 @@ async def follow_changes(state: StateStore, bus: InMemorySubscriptionBus, sessio
         await _follow_events(state, bus, sessions)
 
 
-async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
+async def _follow_lists(server: ForgeServer, bus: ReadersBus, sessions: SessionSubscribers) -> None:
     """Publish each change of this process's lists of prompts and resources, forever.
 
     The lists themselves are compared, so a change is noticed whichever process or program made it.
@@ -211,15 +228,15 @@ async def _follow_lists(server: ForgeServer, bus: InMemorySubscriptionBus, sessi
             logger.warning("cannot check the lists of prompts and resources for changes now", exc_info=True)
             continue
         if prompts != (seen_prompts or server.first_prompts):
-            await bus.publish(PromptsListChanged())
-            await sessions.list_changed("prompts")
+            await bus.publish(PromptsListChanged(), AGENTS_CHANGED)
+            await sessions.list_changed("prompts", AGENTS_CHANGED)
         if resources != (seen_resources or server.first_resources):
-            await bus.publish(ResourcesListChanged())
-            await sessions.list_changed("resources")
+            await bus.publish(ResourcesListChanged(), AGENTS_CHANGED)
+            await sessions.list_changed("resources", AGENTS_CHANGED)
         seen_prompts, seen_resources = prompts, resources
 
 
-async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessions: SessionSubscribers) -> None:
+async def _follow_events(state: StateStore, bus: ReadersBus, sessions: SessionSubscribers) -> None:
     """Publish changed resources for each event of the state database, forever. After an error it waits and tries again."""
     seen: int | None = None
     pause_s = 0.0
@@ -246,11 +263,11 @@ async def _follow_events(state: StateStore, bus: InMemorySubscriptionBus, sessio
         for event in events:
             documents = sessions.documents_of(event.key) if event.topic == "journey" else []
             for uri in [*_resources(event), *documents]:
-                await bus.publish(ResourceUpdated(uri=uri))
-                await sessions.resource_updated(uri)
-        if any(event.topic == "map" for event in events):
-            await bus.publish(ResourcesListChanged())
-            await sessions.list_changed("resources")
+                await bus.publish(ResourceUpdated(uri=uri), (event,))
+                await sessions.resource_updated(uri, event)
+        if maps := [event for event in events if event.topic == "map"]:
+            await bus.publish(ResourcesListChanged(), maps)
+            await sessions.list_changed("resources", maps)
 
 
 def _resources(event: Event) -> list[str]:

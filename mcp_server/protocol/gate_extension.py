@@ -24,6 +24,7 @@ from mcp_types import (
 )
 from mcp_types.version import is_version_at_least
 
+from knowledge.access.rules import PathAccess
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.approvers import Approvals
@@ -87,18 +88,10 @@ class GateExtension(Extension):
     ) -> HandlerResult:
         """Return the gate's answer as the tool's result, after asking in the host if a person may decide there."""
         del call_next  # the SDK's handler would run the tool without asking the gate
-        state = params.request_state or ""
         try:
             who = await self._identify(ctx)
-            call = Call(who, report=ctx.session.report_progress, detached=declared(ctx))
-            if state.startswith(ASKED):
-                return await self._proposal_answered(params, ctx, call)
-            if state.startswith(checkpoints.ASKED):
-                return await self._checkpoint_answered(params, who)
-            if state.startswith(run_elicitation.ASKED):
-                return await self._run_answered(params, ctx, call)
-            outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
-            return await self._ask_or_answer(params.name, outcome, ctx, call)
+            async with self._gate.as_caller(who) as access:
+                return await self._answered(params, ctx, who, access)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except UnknownSecret as error:
@@ -106,6 +99,20 @@ class GateExtension(Extension):
         except StorageError:
             logger.exception("cannot identify the caller of %s", params.name)
             return as_result(CallFailed(f"{params.name} is {CLOSED}"))
+
+    async def _answered(
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], who: Principal, access: PathAccess
+    ) -> HandlerResult:
+        state = params.request_state or ""
+        call = Call(who, report=ctx.session.report_progress, detached=declared(ctx), access=access)
+        if state.startswith(ASKED):
+            return await self._proposal_answered(params, ctx, call)
+        if state.startswith(checkpoints.ASKED):
+            return await self._checkpoint_answered(params, who)
+        if state.startswith(run_elicitation.ASKED):
+            return await self._run_answered(params, ctx, call)
+        outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
+        return await self._ask_or_answer(params.name, outcome, ctx, call)
 
     async def _ask_or_answer(
         self, name: str, outcome: Outcome, ctx: ServerRequestContext[Any, Any], call: Call

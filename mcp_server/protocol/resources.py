@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -10,11 +11,13 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 
 from knowledge.errors import KnowledgeError
 from knowledge.history.audit.chain import fields_of
+from knowledge.history.ports import AuditRecord, AuditScan
 from mcp_server.approvals.summary import summary
 from mcp_server.approvals.views.askers import own_proposal
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import without_handles
 from mcp_server.gate.taint import origin_of
+from mcp_server.gate.trust.folder_rights import without_hidden_sources
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.offers.resources import add_journey_resources
@@ -29,6 +32,9 @@ HANDLES = frozenset({"proposal", "call", "run"})
 """Fields of a record whose values let their holder continue a call or run. Callers without a token get none of them."""
 MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
+
+COUNTING = frozenset({"seq", "undoes"})
+"""Fields of a record that count the acts on all pages. A caller who may not read all gets none of them."""
 
 _PATHS_CHECKED_BY_US = ResourceSecurity(exempt_params=frozenset({"path"}))
 """`knowledge.pages.paths` refuses paths outside the knowledge base and says why. The SDK's own check would only say 'unknown'."""
@@ -96,13 +102,34 @@ def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:
     )(page)
 
 
+async def _all_recent(services: ProtocolServices) -> Sequence[AuditRecord]:
+    """Return the newest records, newest first."""
+    last, _ = await services.state.ledger.chain_end()
+    return [*reversed(await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT))]
+
+
+async def _own_recent(services: ProtocolServices) -> Sequence[AuditRecord]:
+    """Return the newest records of acts on pages that the caller may read, and of the caller's own acts, newest first."""
+    who, found = caller.get(), list[AuditRecord]()
+    before = (await services.state.ledger.chain_end())[0] + 1
+    while len(found) < MOST_RECENT:
+        records = await services.state.ledger.scan(AuditScan(before), limit=MOST_RECENT)
+        for record in records:
+            fields = fields_of(record)
+            if fields.get("changes") or (who is not None and fields.get("principal") == who.id):
+                found.append(record)
+        if len(records) < MOST_RECENT:
+            break
+        before = records[-1].seq
+    return found[:MOST_RECENT]
+
+
 def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
     """List the newest audit records, and serve each proposal to the caller that made it."""
 
     async def recent() -> str:
         try:
-            last, _ = await services.state.ledger.chain_end()
-            records = await services.state.ledger.records(after=max(0, last - MOST_RECENT), limit=MOST_RECENT)
+            records = await (_all_recent if services.access.reads_all else _own_recent)(services)
         except KnowledgeError as error:
             raise ResourceNotFoundError(str(error)) from error
         # Every host may read this, so intents and the destinations of texts in other services are left out.
@@ -111,9 +138,12 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
         if shared := who is None or who.by_handle:
             hidden |= HANDLES
         shown = []
-        for record in reversed(records):
+        if not services.access.reads_all:
+            hidden |= COUNTING
+        for record in records:
             fields = fields_of(record) or {"unreadable": True}
             fields = without_handles(fields) if shared else fields
+            fields = fields if services.access.reads_all else without_hidden_sources(fields, services.access)
             shown.append({name: value for name, value in fields.items() if name not in hidden})
         return json.dumps(shown, ensure_ascii=False)
 

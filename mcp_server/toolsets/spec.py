@@ -110,6 +110,8 @@ class CallPlan(Generic[R]):
             leave the machine do.
         unsettled: Plans what an answer left for a person to decide. Returns that plan, and the texts that it would replace.
         note: Records what the plan found out, for a caller who may not execute it.
+        writes: The pages that the call is about: it changes them, makes them, or asks a person about them. Rights are checked on them.
+        also: Other pages that it changes too, such as those with links to a page that moves.
     """
 
     execute: Callable[[Call], Awaitable[R]] = _never
@@ -122,6 +124,8 @@ class CallPlan(Generic[R]):
     teaches: bool = False
     unsettled: Callable[[Call, R], Awaitable[tuple[CallPlan[R], tuple[str, ...]] | None]] | None = None
     note: Callable[[], Awaitable[None]] | None = None
+    writes: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import anyio.to_thread
 import apsw
 
 from knowledge.errors import CorruptDatabase, ForeignDatabase
-from knowledge.index.store import sqlite_vectors, sqlite_write
+from knowledge.index.store import sqlite_copies, sqlite_vectors, sqlite_write
 from knowledge.index.store.sqlite_write import RECORD_COLUMNS, record_of
 from knowledge.pages.paths import PageLink
 from knowledge.state.document_names import BY, after_prefix, begins_in, name_key
@@ -34,6 +34,7 @@ from knowledge.state.ports import (
     NameMatch,
     NameRow,
     Progress,
+    Replace,
     SourcedDocument,
     Space,
     Stamp,
@@ -351,6 +352,10 @@ class SqliteIndexStore:
         rows: Any = await self._database.bulk(lambda c: c.execute(sql).fetchall())
         found: list[tuple[str, int]] = rows
         return found
+
+    async def copies(self, paths: Sequence[str]) -> Sequence[Replace]:
+        """Return the documents that exist among `paths` as changes that store the same in another index."""
+        return await self._database.bulk(partial(sqlite_copies.copies, paths))
 
     async def check(self) -> Sequence[str]:
         """Return the faults of the file, if any. Reads all of it."""

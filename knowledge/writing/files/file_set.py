@@ -81,10 +81,12 @@ class FileSet:
         try:
             return self._vault.resolve(cleaned)
         except NoSuchPath:
+            # First, because it refuses a hidden place; nothing may be said about a link there.
+            made_at = self._vault.resolve_new(cleaned)
             if os.path.islink(self._vault.root / cleaned):  # noqa: PTH114  a plain call, like its neighbours
                 raise InvalidPath(path, "it is a link that leads to nothing") from None
         require_nameable(cleaned)
-        return self._vault.resolve_new(cleaned)
+        return made_at
 
     def stamp(self, path: str) -> Stamp | None:
         """Return size, time and inode of the page, or None. Reads nothing."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 
 from agents.catalogue import Catalogue
 from agents.engine.evidence.second_judge import SubstanceJudge
 from agents.engine.runner import Runner
 from agents.store.ports import JourneyStore
 from agents.store.sql import SqlJourneys
+from knowledge.pages.vault import Vault
 from knowledge.state.ports import StateStore
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.sqlite.store import SqliteStateStore
@@ -28,12 +30,19 @@ def runner_on(
     agents: Catalogue | None = None,
     quotas: Quotas | None = None,
     substance: SubstanceJudge | None = None,
+    *,
+    vault: Vault | None = None,
+    seen: Callable[[JourneyStore], JourneyStore] = lambda journeys: journeys,
 ) -> Runner:
-    """Return the runner of the knowledge base's journeys, with these agents or all of them. Call it once."""
-    store, files = journeys_in(base.state, quotas), VaultFiles(base.vault)
+    """Return the runner of the knowledge base's journeys, with these agents or all of them. Call it once.
+
+    For a caller who may not read everything, `vault` has what may be read, and `seen` leaves out journeys.
+    """
+    vault = vault or base.vault
+    store, files = seen(journeys_in(base.state, quotas)), VaultFiles(vault)
     return Runner(
         store,
-        agents or team_catalogue(base.vault),
+        agents or team_catalogue(vault),
         lambda journey, state: KnowledgeLook(services, files, store, journey, state),
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),

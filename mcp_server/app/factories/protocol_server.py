@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import RequestStateSecurity
-from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from knowledge.state.client_notes import ClientNotes
 from mcp_server import VERSION
-from mcp_server.app.dependencies import Services
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import TOKENLESS, Principal, digest
 from mcp_server.gate.trust.callers import Callers
 from mcp_server.late_module import LateModule
+from mcp_server.ports import AllServices
 from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
 from mcp_server.protocol.completions import add_completions
 from mcp_server.protocol.prompts import add_prompts
+from mcp_server.protocol.reach.subscribers import MayHear, ReadersBus
 from mcp_server.protocol.resources import add_resources
 from mcp_server.protocol.server import INSTRUCTIONS, NAME, ForgeServer, GatedTool
 from mcp_server.protocol.tasks.sdk_hooks import Seams
@@ -49,8 +49,8 @@ class ServedProtocol:
     """A server, and what tells its clients of changes: the SDK's bus those of the 2026 protocol, the sessions those of 2025."""
 
     server: ForgeServer
-    services: Services
-    bus: InMemorySubscriptionBus
+    services: AllServices
+    bus: ReadersBus
     sessions: SessionSubscribers
 
     async def follow_changes(self) -> None:
@@ -64,14 +64,18 @@ def served_protocol(
     *,
     gate: Gate,
     approvals: Decisions,
-    services: Services,
+    services: AllServices,
     callers: Callers,
     key: bytes,
     extend: Callable[[ForgeServer], None] | None,
+    may_hear: MayHear,
 ) -> ServedProtocol:
-    """Return the server with these tools. `key` seals questions that a client carries; `extend` adds prompts and resources."""
+    """Return the server with these tools. `key` seals questions that a client carries; `extend` adds prompts and resources.
+
+    `may_hear` says which changes a subscriber is told of.
+    """
     notes = ClientNotes(services.state.tables, services.now)
-    bus, sessions = InMemorySubscriptionBus(), SessionSubscribers(notes)
+    bus, sessions = ReadersBus(may_hear), SessionSubscribers(notes, may_hear)
     seams = Seams(gate, _identifier(settings, callers), approvals, services)
     built = _server(specs, seams, bus, _request_state(settings, key))
     built.named, built.spec_of = callers.named, gate.spec
@@ -84,9 +88,7 @@ def served_protocol(
     return ServedProtocol(built, services, bus, sessions)
 
 
-def _server(
-    specs: Sequence[AnySpec], seams: Seams, bus: InMemorySubscriptionBus, security: RequestStateSecurity
-) -> ForgeServer:
+def _server(specs: Sequence[AnySpec], seams: Seams, bus: ReadersBus, security: RequestStateSecurity) -> ForgeServer:
     with _without_rich():
         server = ForgeServer(
             name=NAME,

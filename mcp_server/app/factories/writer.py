@@ -102,17 +102,23 @@ class WriterBasis:
     """This machine's copy of pages that are in the database."""
     excluded: Sequence[str] = ()
     """Patterns from the settings for pages that are not the person's own."""
+    shown: Ledger | None = None
+    """The ledger as histories show it; None if that is `ledger`."""
+    acts: PageActs | None = None
+    """What carries out the acts; None for acts on the files of `vault`."""
+    elsewhere: CrossPageClaims | None = None
+    """What looks for contradictions with other pages after a write, if it looks at more pages than these parts."""
 
 
 def writing_on(parts: WriterBasis) -> Writing:
     """Build the writer."""
     files = WorkingFiles(parts.vault.root, git_environment())
-    acts = _acts_on(parts, files)
+    acts = parts.acts or _acts_on(parts, files)
     pages = PageLookup(parts.vault, parts.tiers)
     related = RelatedPages(parts.index, parts.keyword)
     backlinks = Backlinks(parts.vault, parts.index)
     comparer = PageComparer(parts.vault, parts.ledger, pages, parts.now, parts.runner, excluded=parts.excluded)
-    elsewhere = CrossPageClaims(comparer, related, parts.ledger, parts.now)
+    elsewhere = parts.elsewhere or CrossPageClaims(comparer, related, parts.ledger, parts.now)
     undoing = UndoActs(parts.ledger, backlinks)
     merging = MergeActs(parts.ledger, pages, parts.now, parts.runner, in_conflict=files.in_conflict)
     writer = Writer(
@@ -133,7 +139,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         judge=parts.judge,
         runner=parts.runner,
     )
-    page_history = PageHistory(parts.vault, parts.ledger, parts.tiers, parts.now)
+    page_history = PageHistory(parts.vault, parts.shown or parts.ledger, parts.tiers, parts.now)
     contradictions = Contradictions(parts.vault, parts.ledger, parts.now)
     sweep = ContradictionSweep(parts.vault, comparer, related, parts.ledger, parts.now)
     outside = OutsideChanges(parts.vault, parts.ledger, acts.note_outside, acts.follow_move)

@@ -64,12 +64,15 @@ def group_rows(found: Directory) -> Rows:
     return [{"group": f"{GROUP_MARK}{name}", "people": list(people)} for name, people in found.groups.items()]
 
 
+def rule_rows(found: Directory) -> Rows:
+    """Return a row for each rule, by folder."""
+    rules = sorted(found.rules, key=lambda one: (one.folder, one.who))
+    return [{"folder": f"{one.folder}/", "who": one.who, "right": one.names[0]} for one in rules]
+
+
 def reviewer_rows(found: Directory) -> Rows:
     """Return a row for each folder that has reviewers."""
-    return [
-        {"folder": f"{folder}/", "reviewers": list(names), "people": list(found.people_in(names))}
-        for folder, names in found.reviewers.items()
-    ]
+    return [{"folder": f"{folder}/", "reviewers": list(names)} for folder, names in found.reviewers.items()]
 
 
 def _cell(value: object) -> object:

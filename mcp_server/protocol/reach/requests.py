@@ -72,12 +72,24 @@ def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
             raise MCPError(REFUSED, decision.why)
         token = caller.set(who)
         try:
-            async with _admitted(gate, who, ctx.method):
+            async with _admitted(gate, who, ctx.method), _limited(gate, who, ctx.method):
                 return await call_next(ctx)
         finally:
             caller.reset(token)
 
     return middleware
+
+
+@asynccontextmanager
+async def _limited(gate: Gate, who: Principal, method: str) -> AsyncIterator[None]:
+    """Show the request only what its caller may read."""
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(gate.as_caller(who))
+        except StorageError as error:
+            logger.exception("cannot read the rights of the caller of %s", method)
+            raise MCPError(REFUSED, f"{method} is {CLOSED}") from error
+        yield
 
 
 @asynccontextmanager

@@ -162,7 +162,8 @@ def _call_plan(
         more = f" and {len(stakes.unmarks) - 1} more" if len(stakes.unmarks) > 1 else ""
         person = f"{stakes.unmarks[0]}{more}, and only a person decides that"
     changed = plan.rehearsed.work.contents if plan.rehearsed else {}
-    paths = [request.path, getattr(request, "to", None) or "", *changed, *stakes.places.values()]
+    own = _own_pages(request)
+    paths = [*own, *changed, *stakes.places.values()]
     return CallPlan(
         execute=lambda call: execute(plan, call.approval),
         preview=_preview(plan),
@@ -171,7 +172,14 @@ def _call_plan(
         origins=origins,
         teaches=tool != "kb_delete" and any(map(teaches, paths)),
         unsettled=unsettled,
+        writes=own,
+        also=tuple(dict.fromkeys(path for path in paths if path not in own)),
     )
+
+
+def _own_pages(request: Any) -> tuple[str, ...]:
+    """Return the pages that the request itself names: its page, and where that goes."""
+    return tuple(dict.fromkeys(filter(None, (request.path, getattr(request, "to", None)))))
 
 
 def _preview(plan: WritePlan[Any, R]) -> CallPreview | None:
@@ -363,9 +371,10 @@ async def _settled(
     answer: Any = plan.answer
     if dry_run:
         revision = await services.writer.shown(plan.request.path)
-        return CallPlan(answer=replace(answer, status="analysis", revision=revision, verified=None), origins=origins)
+        answer = replace(answer, status="analysis", revision=revision, verified=None)
+        return CallPlan(answer=answer, origins=origins, writes=_own_pages(plan.request))
     if answer is not None and answer.status == "analysis":
-        return CallPlan(answer=answer, origins=origins)
+        return CallPlan(answer=answer, origins=origins, writes=_own_pages(plan.request))
     return _call_plan(plan, origins, execute, unsettled=unsettled)
 
 
@@ -430,8 +439,9 @@ async def plan_dismissal(
     claims = [f"{side.path}: {one_line(side.text)}" for side in (shown.existing, shown.new)]
     answer = DismissalAnswer("done", None, flag.id, claims)
     origins = await claimed_in(services, call, Disagreements([shown], None))
+    writes = tuple(dict.fromkeys((shown.existing.path, shown.new.path)))
     if arguments.dry_run:
-        return CallPlan(answer=replace(answer, status="analysis"), origins=origins)
+        return CallPlan(answer=replace(answer, status="analysis"), origins=origins, writes=writes)
 
     async def execute(carried: Call) -> DismissalAnswer:
         if carried.approval is None:
@@ -447,18 +457,18 @@ async def plan_dismissal(
         )
         return answer
 
-    paths = " and ".join(dict.fromkeys((shown.existing.path, shown.new.path)))
     return CallPlan(
         execute=execute,
         preview=CallPreview(
             answer=answer,
             # The reason is a host's text: with a closing quote it could continue as if the server said it.
-            sentence=f"dismiss a contradiction in {paths}: “{reason.replace('”', chr(39))}”",
+            sentence=f"dismiss a contradiction in {' and '.join(writes)}: “{reason.replace('”', chr(39))}”",
             effect=pair_digest(f"{flag.id}", reason).hex(),
             documents=(),
         ),
         only_by_person="Whether both claims hold is a person's decision",
         origins=origins,
+        writes=writes,
     )
 
 

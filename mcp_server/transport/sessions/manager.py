@@ -288,7 +288,7 @@ class SharedSessions(StreamableHTTPSessionManager):
 
         connection.exit_stack.callback(forget)
         await self.notes.open_stream(session.hash, stream)
-        await self._subscribers.attach(connection, session.hash)
+        await self._subscribers.attach(connection, session.hash, session.owner)
 
     async def _take(
         self, session: ClientSession, message: JSONRPCResponse | JSONRPCError | JSONRPCNotification

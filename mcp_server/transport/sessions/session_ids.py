@@ -27,11 +27,15 @@ _PURPOSE = b"knowledge-forge http sessions"
 
 @dataclass(frozen=True, slots=True)
 class ClientSession:
-    """A session: its id, the hash by which the state database knows it, and what the client said when it began."""
+    """A session: its id, the hash by which the state database knows it, and what the client said when it began.
+
+    `owner` is the id of the principal whose token the session began with, "" without one.
+    """
 
     id: str
     hash: str
     client: InitializeRequestParams
+    owner: str = ""
 
 
 class SessionIds:
@@ -86,4 +90,4 @@ def _session(told: str, held: dict[str, Any]) -> ClientSession:
         capabilities=ClientCapabilities.model_validate(held["can"], by_name=False),
         client_info=Implementation(name=name, version=version),
     )
-    return ClientSession(told, hashlib.sha256(told.encode()).hexdigest()[:HASH_DIGITS], client)
+    return ClientSession(told, hashlib.sha256(told.encode()).hexdigest()[:HASH_DIGITS], client, held["owner"])

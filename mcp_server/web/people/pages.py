@@ -52,7 +52,6 @@ async def people(request: PageRequest) -> Response:
         "people": [_card(directory, name, tokens) for name in directory.people],
         "groups": directory.groups,
         "reviewers": directory.reviewers,
-        "nobody_decides": [folder for folder, names in directory.reviewers.items() if not directory.people_in(names)],
         "names": [*directory.people, *(f"{GROUP_MARK}{group}" for group in directory.groups)],
         "folders": [one.path for one in folders],
         "levels": [(int(level), level.meaning) for level in Trust if level >= Trust.READ],

@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
 
@@ -21,6 +20,7 @@ from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
 from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
+from mcp_server.protocol.reach.subscribers import ReadersBus
 from tests.support.knowledge_bases.folders import write
 from tests.support.state.memory.state import MemoryStateStore
 from tests.support.state.trust_levels import stand
@@ -120,7 +120,7 @@ async def test_callers_that_may_not_read_may_not_listen(settings: Settings) -> N
                     pass
 
 
-class Heard(InMemorySubscriptionBus):
+class Heard(ReadersBus):
     """Remembers what was published, and signals it."""
 
     def __init__(self) -> None:
@@ -128,7 +128,8 @@ class Heard(InMemorySubscriptionBus):
         self.uris: list[str] = []
         self.rang = anyio.Event()
 
-    async def publish(self, event: ServerEvent) -> None:
+    async def publish(self, event: ServerEvent, changes: Sequence[Event] = ()) -> None:
+        del changes
         if isinstance(event, ResourceUpdated):
             self.uris.append(event.uri)
             self.rang.set()

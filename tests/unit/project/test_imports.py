@@ -31,6 +31,7 @@ ADAPTERS = {
     "knowledge.index.embed.onnx.embedder",
 }
 COMPOSITION = {
+    "mcp_server.app.access.reading_views",
     "mcp_server.app.composition",
     "mcp_server.app.knowledge_base",
     "mcp_server.app.background",

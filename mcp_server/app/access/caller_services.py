@@ -1,0 +1,373 @@
+"""The services as the caller of the present request may use them.
+
+Everything that hosts reach (tools, resources, prompts, completions, forms) gets these services, and the gate and the middleware bind
+the caller before any of it runs. So a new tool is limited without knowing it: to it, hidden pages do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import anyio
+from anyio import CapacityLimiter
+
+from knowledge.access.rules import UNRESTRICTED, PathAccess
+from mcp_server.app.dependencies import Services
+from mcp_server.gate.trust.folder_rights import LoadAccess
+from mcp_server.late_module import LateModule
+
+if TYPE_CHECKING:
+    from agents.catalogue import Catalogue
+    from agents.engine.evidence.second_judge import SubstanceJudge
+    from agents.engine.runner import Runner
+    from knowledge.contradictions.record import Contradictions
+    from knowledge.contradictions.settlement import Settlements
+    from knowledge.git.change_commits import ChangeCommits
+    from knowledge.history.page_history import PageHistory
+    from knowledge.history.timeline.comparison import Comparisons
+    from knowledge.history.timeline.line_authors import LineAuthors
+    from knowledge.history.timeline.timeline import Timeline
+    from knowledge.search.finder import Finder
+    from knowledge.search.reading_ledger import ReadingLedger
+    from knowledge.search.tiers import Tiers
+    from knowledge.state.ports import Event, IndexStore, StateStore
+    from knowledge.state.quota.bounds import Quotas
+    from knowledge.writing.files.outside_changes import OutsideChanges
+    from knowledge.writing.files.recovery import Recovery
+    from knowledge.writing.related.followed_moves import FollowedMoves
+    from knowledge.writing.undo.undo import Undo
+    from knowledge.writing.writer import Writer
+    from mcp_server.app.access import readable_state, seen_journeys
+    from mcp_server.app.access.reading_views import OpenView, ReadingView
+    from mcp_server.app.factories import journey_store
+    from mcp_server.app.factories.writer import Writing
+    from mcp_server.app.knowledge_base import KnowledgeBase
+    from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
+    from mcp_server.connectors.ports import Connector
+    from mcp_server.gate.caller import Clock
+    from mcp_server.gate.host_registration import Principal
+    from mcp_server.gate.taint import Taints
+    from mcp_server.models.language_model import ConfiguredModel
+    from mcp_server.ports import ListedTool
+    from mcp_server.runs.supervisor import Runs
+else:
+    journey_store = LateModule("mcp_server.app.factories.journey_store")
+    readable_state = LateModule("mcp_server.app.access.readable_state")
+    seen_journeys = LateModule("mcp_server.app.access.seen_journeys")
+
+
+class SharedView:
+    """A view with the parts that are built from it, for all callers who may read the same."""
+
+    def __init__(
+        self,
+        view: ReadingView,
+        access: PathAccess,
+        services: Services,
+        write: Callable[[ReadingView], Writing],
+        lead: Callable[[ReadingView], Runner],
+    ) -> None:
+        self.view, self._services, self._write, self._lead = view, services, write, lead
+        state = readable_state.ReadableState(services.state, view.ledger, access)
+        self.state = cast("StateStore", state)
+
+    @cached_property
+    def writing(self) -> Writing:
+        """The parts that change pages."""
+        return self._write(self.view)
+
+    @cached_property
+    def journeys(self) -> Runner:
+        """The runner of journeys."""
+        return self._lead(self.view)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCaller:
+    """The caller of the present request. Without a view it may read everything."""
+
+    principal: Principal
+    access: PathAccess
+    shared: SharedView | None
+
+
+_bound: ContextVar[BoundCaller | None] = ContextVar("bound_caller", default=None)
+
+
+class CallerServices:
+    """Satisfies `AllServices`. Outside of a request, as in the background work of the server, nothing is hidden.
+
+    Each property is either made from the caller's view or holds nothing that a caller could read; a test compares the list with the
+    protocol, so that nothing new is passed on unseen.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        load_access: LoadAccess,
+        open_view: OpenView,
+        write: Callable[[ReadingView], Writing],
+        lead: Callable[[ReadingView], Runner],
+    ) -> None:
+        self._services, self._load_access, self._open_view = services, load_access, open_view
+        self._write, self._lead = write, lead
+        self._views: dict[tuple[tuple[str, bool], ...], SharedView] = {}
+        self._opening = anyio.Lock()
+
+    @asynccontextmanager
+    async def as_caller(self, principal: Principal) -> AsyncIterator[PathAccess]:
+        """Show only what the principal may read, while the block runs; yield its access.
+
+        Raises:
+            StorageError: the rules, or the view, can't be read now. Nothing may be answered then.
+        """
+        bound = _bound.get()
+        if bound is not None and bound.principal == principal:
+            yield bound.access
+            return
+        access = await self._load_access(principal.id)
+        shared = None if access.reads_all else await self._shared(access)
+        token = _bound.set(BoundCaller(principal, access, shared))
+        try:
+            yield access
+        finally:
+            _bound.reset(token)
+
+    async def may_see_work_of(self, principal_id: str) -> bool:
+        """Return whether the caller may see what that principal has begun: its own work, and work that rests on nothing hidden."""
+        bound = _bound.get()
+        if bound is None or bound.principal.id == principal_id:
+            return True
+        return bound.access.reads_what(await self._load_access(principal_id))
+
+    async def may_hear(self, principal_id: str, changes: Sequence[Event]) -> bool:
+        """Return whether the principal may learn that one of these changes happened."""
+        access = await self._load_access(principal_id)
+        if access.reads_all:
+            return True
+        for change in changes:
+            if change.topic == "journey":
+                state = await self._services.journeys.store.journey(change.key)
+                if state.principal == principal_id or access.reads_what(await self._load_access(state.principal)):
+                    return True
+            elif change.topic not in ("doc", "map"):
+                return True  # a proposal, a run or a task: whoever knows its id made it
+            elif access.may_read(change.key) or (change.topic == "map" and access.may_enter(change.key)):
+                return True
+        return False
+
+    async def _shared(self, access: PathAccess) -> SharedView:
+        key = access.reading
+        if key not in self._views:
+            async with self._opening:
+                if key not in self._views:
+                    view = await self._open_view(access)
+                    self._views[key] = SharedView(view, access, self._services, self._write, self._lead)
+        shared = self._views[key]
+        await shared.view.follow()
+        return shared
+
+    @property
+    def _shown(self) -> SharedView | None:
+        bound = _bound.get()
+        return None if bound is None else bound.shared
+
+    @property
+    def _writing(self) -> Writing:
+        shown = self._shown
+        return shown.writing if shown else self._services.load_writing()
+
+    @property
+    def access(self) -> PathAccess:
+        """The caller's rights in folders."""
+        bound = _bound.get()
+        return UNRESTRICTED if bound is None else bound.access
+
+    # --- pages, as the caller may read them ---------------------------------------------------------------------------
+
+    @property
+    def tiers(self) -> Tiers:
+        """The map and whole pages."""
+        return shown.view.tiers if (shown := self._shown) else self._services.tiers
+
+    @property
+    def finder(self) -> Finder:
+        """The search in pages."""
+        return shown.view.load_finder() if (shown := self._shown) else self._services.finder
+
+    @property
+    def index(self) -> IndexStore:
+        """The index of the pages."""
+        return shown.view.index if (shown := self._shown) else self._services.index
+
+    @property
+    def state(self) -> StateStore:
+        """The state database."""
+        return shown.state if (shown := self._shown) else self._services.state
+
+    @property
+    def journeys(self) -> Runner:
+        """The runner of journeys."""
+        return shown.journeys if (shown := self._shown) else self._services.journeys
+
+    @property
+    def writer(self) -> Writer:
+        """The writer of pages."""
+        return self._writing.writer
+
+    @property
+    def undo(self) -> Undo:
+        """Takes changes of pages back."""
+        return self._writing.undo
+
+    @property
+    def recovery(self) -> Recovery:
+        """The recovery of changes that a process left half done, whose ever they were."""
+        return self._writing.acts.recovery
+
+    @property
+    def page_history(self) -> PageHistory:
+        """The history of pages."""
+        return self._writing.page_history
+
+    @property
+    def timeline(self) -> Timeline:
+        """The changes of pages."""
+        return self._writing.timeline
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """Any two states of a page."""
+        return self._writing.comparisons
+
+    @property
+    def line_authors(self) -> LineAuthors:
+        """Who wrote each line of a page, and why."""
+        return self._writing.line_authors
+
+    @property
+    def outside_changes(self) -> OutsideChanges:
+        """Brings changes that editors made on record."""
+        return self._writing.outside_changes
+
+    @property
+    def change_commits(self) -> ChangeCommits:
+        """Finds the Git commits of changes."""
+        return self._writing.change_commits
+
+    @property
+    def contradictions(self) -> Contradictions:
+        """The contradictions on record."""
+        return self._writing.contradictions
+
+    @property
+    def followed_moves(self) -> FollowedMoves:
+        """Offers to rewrite links to pages that somebody moved outside the server."""
+        return self._writing.followed_moves
+
+    @property
+    def settlements(self) -> Settlements:
+        """Settles contradictions."""
+        return self._writing.settlements
+
+    # --- what is the same for everybody -------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> Clock:
+        """The time, in UTC."""
+        return self._services.now
+
+    @property
+    def tools(self) -> Callable[[], Sequence[ListedTool]]:
+        """The tools that this server lists."""
+        return self._services.tools
+
+    @property
+    def ledger(self) -> ReadingLedger:
+        """The record of which caller has read which page; each is asked about its own."""
+        return self._services.ledger
+
+    @property
+    def catch_up_pages(self) -> Callable[[], Awaitable[None]]:
+        """Brings pages that other machines wrote to this one, whoever may read them."""
+        return self._services.catch_up_pages
+
+    @property
+    def taints(self) -> Taints:
+        """The record of the unverified text that each caller has read."""
+        return self._services.taints
+
+    @property
+    def connectors(self) -> Mapping[str, Callable[[], Connector]]:
+        """The services besides the knowledge base."""
+        return self._services.connectors
+
+    @property
+    def dispatcher(self) -> OutboxDispatcher:
+        """The dispatcher of acts in other services."""
+        return self._services.dispatcher
+
+    @property
+    def model(self) -> ConfiguredModel:
+        """The language model."""
+        return self._services.model
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether a language model is configured."""
+        return self._services.has_runs
+
+    @property
+    def runs(self) -> Runs:
+        """The supervisor of runs; the tools show each caller its own."""
+        return self._services.runs
+
+    @property
+    def review_address(self) -> Callable[[], Awaitable[str | None]]:
+        """The address of the review page."""
+        return self._services.review_address
+
+    @property
+    def want_review(self) -> Callable[[], Awaitable[None]]:
+        """Show the review page."""
+        return self._services.want_review
+
+    @property
+    def waiting(self) -> CapacityLimiter:
+        """The limit of calls that wait at once."""
+        return self._services.waiting
+
+
+def callers_services(
+    base: KnowledgeBase,
+    services: Services,
+    load_access: LoadAccess | None,
+    *,
+    write: Callable[[ReadingView], Writing],
+    quotas: Quotas,
+    agents: Catalogue | None,
+    load_substance: Callable[[], SubstanceJudge | None],
+) -> CallerServices:
+    """Return the services for callers on this knowledge base, by the rules on its folders unless `load_access` knows others.
+
+    `write` builds what changes pages from a view. The other arguments are those of the runner of journeys.
+    """
+
+    async def by_rules(principal_id: str) -> PathAccess:
+        return (await base.state.people.directory()).access_of(principal_id)
+
+    def lead(view: ReadingView) -> Runner:
+        runner: Runner = journey_store.runner_on(
+            *(base, found, agents, quotas, load_substance()),
+            vault=view.vault,
+            seen=lambda journeys: seen_journeys.SeenJourneys(journeys, found.may_see_work_of),
+        )
+        return runner
+
+    found = CallerServices(services, load_access or by_rules, base.open_view, write, lead)
+    return found

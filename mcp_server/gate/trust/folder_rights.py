@@ -1,0 +1,74 @@
+"""Rights in folders at the gate: whose call this is, what it may read, and whether its plan may run. Pure but for the loading."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from knowledge.access.rules import UNRESTRICTED, PathAccess, Right
+from knowledge.errors import KnowledgeError
+from mcp_server.gate.host_registration import Principal
+
+PAGE_SOURCE: Final = "kb:"
+UNNAMED: Final = "unknown"
+"""In the place of a source that is hidden."""
+
+LoadAccess: TypeAlias = Callable[[str], Awaitable[PathAccess]]
+"""Returns what the principal with that id may do where."""
+AsCaller: TypeAlias = Callable[[Principal], AbstractAsyncContextManager[PathAccess]]
+"""While the block runs, every service shows only what the caller may read. Yields the caller's access."""
+
+
+@asynccontextmanager
+async def as_everybody(_principal: Principal) -> AsyncIterator[PathAccess]:
+    """Restrict nothing."""
+    yield UNRESTRICTED
+
+
+def without_hidden_sources(value: Any, access: PathAccess) -> Any:
+    """Return JSON `value` without the names of hidden pages that text of a readable page came from."""
+    if isinstance(value, Mapping):
+        return {key: without_hidden_sources(inside, access) for key, inside in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_hidden_sources(inside, access) for inside in value]
+    if isinstance(value, str) and value.startswith(PAGE_SOURCE):
+        page = value.removeprefix(PAGE_SOURCE).partition("#")[0].strip()
+        return value if access.may_read(page) else UNNAMED
+    return value
+
+
+class NoRightToWrite(KnowledgeError):
+    """The caller may neither change the page nor propose a change. Whether it exists is only said to somebody who may read it."""
+
+    def __init__(self, path: str, right: Right) -> None:
+        self.path, self.right = path, right
+        shown = repr(path[:200])
+        super().__init__(
+            f"you may read {shown}, but not change it or propose a change; nothing was written"
+            if right is Right.READ
+            else f"you have no right to write at {shown}; nothing was written, and nothing is said about what may be there"
+        )
+
+
+def require_right(access: PathAccess, writes: Sequence[str]) -> None:
+    """Check that a call about these pages may at least be proposed.
+
+    Raises:
+        NoRightToWrite: the caller may not.
+    """
+    for path in writes:
+        if (right := access.right(path)) < Right.PROPOSE:
+            raise NoRightToWrite(path, right)
+
+
+def reason_to_propose(access: PathAccess, writes: Sequence[str], also: Sequence[str]) -> str:
+    """Return why a person has to decide on the call, "" if nobody has to.
+
+    `writes` are the pages that it is about, `also` others that it would change too, such as those with links to a page that moves.
+    """
+    for path in (*writes, *also):
+        if access.right(path) < Right.WRITE:
+            what = "propose changes to" if access.right(path) is Right.PROPOSE else "read"
+            return f"You may only {what} {path[:200]}, so a person decides"
+    return ""

@@ -1,0 +1,109 @@
+"""What is hidden from a caller leaves no trace in any answer (decision 114).
+
+Each answer is compared, byte for byte, with that of a knowledge base that never had the hidden pages.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from knowledge.state.ports import StateStore
+from knowledge.trust.ports import TrustRecords
+from mcp_server.app.access import readable_state
+from mcp_server.app.access.caller_services import CallerServices
+from mcp_server.app.access.readable_state import ReadableState, ReadableTrust
+from mcp_server.ports import AllServices
+from mcp_server.toolsets.registry import declared
+from tests.support.access.people_base import CANARIES, COMMON, access_of
+from tests.support.access.probes import OTHER_PROBES, TOOL_PROBES, Prober, answer
+from tests.support.access.worlds import indexed, world
+from tests.support.hosts.writers import Writer
+
+CALLERS = ["ann", "ben", "eve", None]
+FEW, MANY = 50, 2_500
+"""Probes for each caller."""
+THROUGH_SERVICES_ONLY = ("plane", "zulip", "webhook", "runs")
+"""Toolsets of other services. They find pages through the same services, and are not configured here."""
+
+
+@asynccontextmanager
+async def both(folder: Path, person: str | None) -> AsyncIterator[tuple[Writer, Writer]]:
+    """Connect the person's host to the whole knowledge base, and to the one without hidden pages."""
+    whole = await world(folder / "whole" / "team", lambda _path: True)
+    bare = await world(folder / "bare" / "team", access_of(person).may_read)
+    async with whole.host(person) as one, bare.host(person) as other:
+        yield one, other
+
+
+async def compare(folder: Path, person: str | None, seed: int, count: int) -> None:
+    """Send the probes to both knowledge bases, and compare the answers."""
+    prober = Prober(seed)
+    async with both(folder, person) as (one, other):
+        for number in range(count):
+            probe = prober.probe()
+            found, bare = await answer(one.client, probe), await answer(other.client, probe)
+            assert found == bare, f"probe {number} of seed {seed}: {probe.text}"
+            hidden = [word for whose, word in CANARIES.items() if whose != person and word not in probe.text]
+            assert not [word for word in hidden if word in found], probe.text
+            if '"status":"done"' in found:
+                await indexed(one.app)
+                await indexed(other.app)
+
+
+@pytest.mark.parametrize("person", CALLERS)
+async def test_no_answer_shows_that_there_are_hidden_pages(tmp_path: Path, person: str | None) -> None:
+    await compare(tmp_path, person, seed=1, count=FEW)
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("person", CALLERS)
+async def test_none_of_ten_thousand_answers_shows_that_there_are_hidden_pages(
+    tmp_path: Path, person: str | None
+) -> None:
+    await compare(tmp_path, person, seed=2, count=MANY)
+
+
+def test_every_tool_has_a_probe() -> None:
+    """If this fails: add a probe for the new tool to `TOOL_PROBES`, so that its answers are compared too."""
+    reaching_pages = {spec.name for spec in declared() if spec.toolset not in THROUGH_SERVICES_ONLY}
+    assert reaching_pages == set(TOOL_PROBES)
+
+
+async def test_every_resource_and_prompt_has_a_probe(tmp_path: Path) -> None:
+    """If this fails: add a probe for the new one to `OTHER_PROBES`, and one for its completion."""
+    made = await world(tmp_path / "team", COMMON.__contains__)
+    async with made.host("ben") as host:
+        templates = {one.uri_template for one in (await host.client.list_resource_templates()).resource_templates}
+        fixed = {str(one.uri) for one in (await host.client.list_resources()).resources}
+        prompts = {one.name for one in (await host.client.list_prompts()).prompts}
+    assert templates <= set(OTHER_PROBES)
+    assert {uri for uri in fixed if not uri.startswith("agent://")} <= set(OTHER_PROBES)
+    agents = {uri.removeprefix("agent://") for uri in fixed if uri.startswith("agent://")}
+    assert {f"prompt {name}" for name in prompts - agents} <= set(OTHER_PROBES)
+
+
+def test_every_service_is_decided_on_for_callers() -> None:
+    """If this fails: say in `CallerServices` whether the new service is made from the caller's view or the same for everybody."""
+    offered = {name for name in dir(AllServices) if not name.startswith("_")}
+    decided = {name for name, kind in vars(CallerServices).items() if isinstance(kind, property)}
+    assert offered <= decided
+
+
+@pytest.mark.parametrize(
+    ("store", "view", "listed"),
+    [
+        (StateStore, ReadableState, readable_state.AS_IT_IS | readable_state.CLOSED),
+        (TrustRecords, ReadableTrust, readable_state.TRUST_AS_IT_IS | readable_state.TRUST_CLOSED),
+    ],
+)
+def test_every_part_of_the_state_is_decided_on_for_callers(store: type, view: type, listed: frozenset[str]) -> None:
+    """If this fails: add the new method to the parts that are open, or closed, to callers with limited rights."""
+    offered = {name for name, _ in inspect.getmembers(store) if not name.startswith("_")}
+    own = {name for name in vars(view) if not name.startswith("_")} | {"ledger", "trust"}
+    assert offered <= own | listed
+    assert not listed - offered
