@@ -308,11 +308,8 @@ async def logout(request: PageRequest, _form: Form) -> Response:
     """End the session."""
     await request.page.sessions.leave(request.session)
     page_context, cookies = request.page, request.page.cookies(request.http)
-    to = (
-        await page_context.sign_in.provider.logout_address()
-        if page_context.sign_in and request.session.signed_in
-        else None
-    )
+    there = page_context.sign_in
+    to = await there.provider.logout_address() if there and there.knows(request.session.user) else None
     # Not a redirect: the policy of the page with the form allows it to lead to this site only.
     answer = see(HOME) if to is None else await page_context.show("logged_out.html", None, lambda: {"to": to})
     cookies.drop(answer, cookies.session)

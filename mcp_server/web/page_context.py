@@ -25,6 +25,7 @@ from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
 from knowledge.trust.ports import TrustRecords
 from mcp_server.app.settings.editor_link import EditorLink
+from mcp_server.app.settings.sign_in import browser_origin
 from mcp_server.approvals.approvers import AdminAct, Approvals, Approver, CannotDecide
 from mcp_server.gate.trust.admin import packed
 from mcp_server.ports import WebServices
@@ -366,8 +367,9 @@ class PageRequest:
     @property
     def relying_party(self) -> RelyingParty:
         """The site as passkeys know it under the address of this request."""
-        if self.page.sign_in is not None and not self.page.is_local(self.http):
-            return passkeys.at(self.page.sign_in.access.url)
+        public = self.page.public_url or ""
+        if public.startswith("https:") and not self.page.is_local(self.http):
+            return passkeys.at(browser_origin(public))
         return passkeys.on_this_machine(self.page.port)
 
     async def signature(self, shown_hash: str, assertion: str) -> str:

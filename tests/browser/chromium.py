@@ -106,13 +106,13 @@ def executable() -> str:
 
 
 @asynccontextmanager
-async def browser() -> AsyncIterator[Browser]:
-    """Start Chromium."""
+async def browser(*arguments: str) -> AsyncIterator[Browser]:
+    """Start Chromium with further arguments."""
     path = executable()
     # In a container without user namespaces, and as root, its sandbox cannot start.
     sandbox = os.name == "nt" or os.getuid() != 0
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=path, chromium_sandbox=sandbox)
+        started = await playwright.chromium.launch(executable_path=path, chromium_sandbox=sandbox, args=arguments)
         try:
             yield started
         finally:

@@ -30,13 +30,20 @@ CALLBACK = "https://forge.example.com/login/callback"
 class LoginServer(SignInServer):
     """The server. `tokens` are the requests for tokens that it answered, `forge` makes ID tokens."""
 
-    person: dict[str, Any] = field(default_factory=lambda: {"sub": "ann", "name": "Ann Lee", "groups": ["reviewers"]})
+    person: dict[str, Any] = field(default_factory=dict)
     forge: Callable[[dict[str, Any]], str] | None = None
     codes: dict[str, Mapping[str, str]] = field(default_factory=dict)
     userinfo: dict[str, Any] = field(default_factory=dict)
     tokens: int = 0
 
     def __post_init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Answer rightly again, and forget what was asked."""
+        self.person = {"sub": "ann", "name": "Ann Lee", "groups": ["reviewers"]}
+        self.forge, self.userinfo, self.down, self.tokens = None, {}, False, 0
+        self.asked.clear()
         self.metadata = {
             "authorization_response_iss_parameter_supported": True,
             "code_challenge_methods_supported": ["S256"],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 import anyio
@@ -15,7 +17,13 @@ LARGEST_BYTES: Final = 512 * 1024
 
 def new_client() -> httpx.AsyncClient:
     """Return a client for sign-in servers."""
-    return httpx.AsyncClient(follow_redirects=False, timeout=PATIENCE_S)
+    return httpx.AsyncClient(follow_redirects=False, timeout=PATIENCE_S, verify=_trusted())
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return the certificates that count. Reading them takes longer than most requests."""
+    return httpx.create_ssl_context()
 
 
 async def document(

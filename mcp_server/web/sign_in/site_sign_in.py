@@ -34,6 +34,10 @@ class SiteSignIn:
         """
         return person_of(self.access, claims)
 
+    def knows(self, principal: str) -> bool:
+        """Return whether the principal is somebody of this sign-in server."""
+        return principal.endswith(f"@{self.access.issuer.name}{SIGNED_IN}")
+
     async def rights(self, person: SitePerson) -> Collection[SiteRight]:
         """Return what the person may do now; nothing if they may not use the site, or are frozen."""
         directory = await self._state.people.directory()

@@ -13,11 +13,11 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from cryptography.hazmat.primitives import serialization
 from starlette.routing import Route
 
@@ -35,15 +35,37 @@ from tests.doubles.login_server import CALLBACK, CLIENT, LoginServer
 from tests.doubles.sign_in_server import forged, private_key
 from tests.support.web.passkeys import SoftPasskey
 from tests.support.web.review_pages import PAGE, forms, in_one_task
-from tests.support.web.team_site import ATTEMPT, KNOWN, PORT, PUBLIC, SESSION, TeamSite, parameters, team_site
+from tests.support.web.team_site import (
+    ATTEMPT,
+    KNOWN,
+    PORT,
+    PUBLIC,
+    SESSION,
+    SiteVisitor,
+    TeamSite,
+    parameters,
+    team_site,
+)
 
 ANN = "ann@corp:http"
 
 
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[TeamSite]:
-    async with in_one_task(team_site(tmp_path)) as opened:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def opened_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TeamSite]:
+    async with in_one_task(team_site(tmp_path_factory.mktemp("site"))) as opened:
         yield opened
+
+
+@pytest.fixture
+def site(opened_site: TeamSite) -> TeamSite:
+    """Return the site with a sign-in server as at first. People and proposals of other tests are in the same state."""
+    opened_site.issuer.reset()
+    assert opened_site.context.sign_in is not None
+    opened_site.context.sign_in.provider = SiteProvider(opened_site.context.sign_in.access)
+    return opened_site
 
 
 def cookie_line(answer: httpx.Response, name: str) -> str:
@@ -346,11 +368,11 @@ async def test_an_address_counts_only_if_the_sign_in_server_has_verified_it(site
 
 
 async def test_a_person_who_is_frozen_or_no_longer_named_is_out_with_the_next_request(site: TeamSite) -> None:
-    visitor, bea = await site.log_in(site.browser(), sub="ann"), await site.log_in(site.browser(), sub="bea")
+    visitor, bea = await site.log_in(site.browser(), sub="fred"), await site.log_in(site.browser(), sub="bea")
     state, now = site.app.base.state, site.app.services.now()
-    await freeze(state, ANN, by="owner", now=now, reason="left the team")
+    await freeze(state, "fred@corp:http", by="owner", now=now, reason="left the team")
     assert (await visitor.go("/waiting")).status == 404
-    await visitor.go(await site.answer(visitor, sub="ann"))
+    await visitor.go(await site.answer(visitor, sub="fred"))
     assert visitor.status == 403
     assert (await bea.go("/waiting")).status == 200
     elsewhere = site.browser(context=site.configured(site_people=(RequiredClaim("sub", "carl"),)))
@@ -414,16 +436,20 @@ async def test_acts_on_trust_itself_wait_for_the_owner(site: TeamSite) -> None:
     owner = await asked_by_owner(site)
     await reviewer.go(f"/proposals/{owner.id}")
     assert "You can&#39;t decide on this" in reviewer.html or "You can't decide on this" in reviewer.html
-    csrf = forms(reviewer.html)["/logout"]["csrf"]
-    session = await site.context.sessions.of(reviewer.http.cookies[SESSION])
-    assert session is not None
-    opened = session.opened(owner.hash)
+    form = await approval(site, reviewer, owner)
     for act in ("approve", "reject"):
-        await reviewer.post(f"/proposals/{owner.id}/{act}", {"csrf": csrf, "hash": owner.hash, "opened": opened})
+        await reviewer.post(f"/proposals/{owner.id}/{act}", form)
         assert reviewer.status == 409
-    fields = {"csrf": csrf, "decision": "reject", f"take.{owner.id}": "1", f"hash.{owner.id}": owner.hash}
+    fields = {"csrf": form["csrf"], "decision": "reject", f"take.{owner.id}": "1", f"hash.{owner.id}": owner.hash}
     await reviewer.post("/together", fields)
     assert (await site.proposal(owner.id)).state == "pending"
+
+
+async def approval(site: TeamSite, visitor: SiteVisitor, proposal: Proposal) -> dict[str, str]:
+    """Return the form of an approval, as if a page had shown it."""
+    session = await site.context.sessions.of(visitor.http.cookies[SESSION])
+    assert session is not None
+    return {"csrf": session.csrf, "hash": proposal.hash, "opened": session.opened(proposal.hash)}
 
 
 async def asked_by_owner(site: TeamSite) -> Proposal:
@@ -431,18 +457,17 @@ async def asked_by_owner(site: TeamSite) -> Proposal:
 
 
 async def test_a_page_that_a_reviewer_writes_is_a_proposal_until_they_are_trusted_to_edit(site: TeamSite) -> None:
-    visitor = await site.log_in(site.browser())
+    visitor, carl = await site.log_in(site.browser(), sub="carl"), "carl@corp:http"
     await visitor.go(f"/page/edit?path={PAGE}")
     form = forms(visitor.html)["/page/edit"]
-    changed = {**form, "text": form["text"].replace("forty", "fifty")}
+    changed = {**form, "text": form["text"] + "\r\nCarl was here.\r\n"}
     await visitor.post("/page/edit", {**changed, "do": "save"})
-    (waiting,) = await site.app.base.state.trust.proposals()
-    assert (waiting.principal, waiting.state) == (ANN, "pending")
-    await grant(site.app.base.state, ANN, 3.0, by="owner", now=site.app.services.now())
+    assert (await site.asked_by(carl)).state == "pending"
+    await grant(site.app.base.state, carl, 3.0, by="owner", now=site.app.services.now())
     await visitor.post("/page/edit", {**changed, "do": "save"})
-    assert "fifty" in (site.settings.kb / PAGE).read_text(encoding="utf-8")
+    assert "Carl was here." in (site.settings.kb / PAGE).read_text(encoding="utf-8")
     newest = (await site.app.services.timeline.changes(PAGE, limit=1)).changes[0]
-    assert newest.by == ANN
+    assert newest.by == carl
 
 
 # --- passkeys ---------------------------------------------------------------------------------------------------------
@@ -460,24 +485,26 @@ async def add_passkey(visitor: Any, key: SoftPasskey) -> None:
 
 async def test_a_persons_passkey_signs_for_them_and_leaves_the_owner_as_free_as_before(site: TeamSite) -> None:
     ann, bea = await site.log_in(site.browser(), sub="ann"), await site.log_in(site.browser(), sub="bea")
-    read = (await site.host.call_tool("kb_read", {"path": PAGE})).structured_content or {}
-    arguments = {"path": PAGE, "base_revision": read["revision"]}
+    path = "guides/onboarding.md"
+    read = (await site.host.call_tool("kb_read", {"path": path})).structured_content or {}
+    arguments = {"path": path, "base_revision": read["revision"]}
     made = (await site.host.call_tool("kb_delete", arguments)).structured_content or {}
     waiting = await site.proposal(made["proposal"]["id"])
     path = f"/proposals/{waiting.id}"
     await ann.go(path)
-    await ann.send(f"{path}/approve")
+    assert f'action="{path}/approve"' not in ann.html
+    assert "takes a passkey of yours" in ann.html
+    await ann.post(f"{path}/approve", await approval(site, ann, waiting))
     assert "sign it with a passkey" in ann.html, "without any passkey the owner's word counts, and nobody else's"
 
     key = SoftPasskey()
     await add_passkey(ann, key)
-    (kept,) = await site.app.base.state.trust.passkeys()
-    assert (kept.user, kept.id) == (ANN, key.id)
+    (kept,) = await site.passkeys_of(ANN)
+    assert kept.id == key.id
     assert key.name not in (await bea.go("/passkeys")).html
 
     assertion = key.assertion(bytes.fromhex(waiting.hash), PUBLIC, rp_id="forge.example.com")
-    await bea.go(path)
-    await bea.send(f"{path}/approve", assertion=json.dumps(assertion))
+    await bea.post(f"{path}/approve", {**await approval(site, bea, waiting), "assertion": json.dumps(assertion)})
     assert "not registered here for you" in bea.html
     assert (await site.proposal(waiting.id)).state == "pending"
     local = key.assertion(bytes.fromhex(waiting.hash), f"http://localhost:{PORT}")
@@ -496,19 +523,18 @@ async def test_a_persons_passkey_signs_for_them_and_leaves_the_owner_as_free_as_
 
 
 async def test_a_second_passkey_is_signed_by_the_first_and_belongs_to_the_same_person(site: TeamSite) -> None:
-    ann, bea = await site.log_in(site.browser(), sub="ann"), await site.log_in(site.browser(), sub="bea")
-    first, second = SoftPasskey("first"), SoftPasskey("second")
-    await add_passkey(ann, first)
-    await add_passkey(ann, second)
-    (waiting,) = await site.app.base.state.trust.proposals()
-    assert waiting.principal == ANN
+    dora_at, bea = await site.log_in(site.browser(), sub="dora"), await site.log_in(site.browser(), sub="bea")
+    first, second, dora = SoftPasskey("first"), SoftPasskey("second"), "dora@corp:http"
+    await add_passkey(dora_at, first)
+    await add_passkey(dora_at, second)
+    waiting = await site.asked_by(dora)
     path = f"/proposals/{waiting.id}"
     await bea.go(path)
     csrf = forms(bea.html)["/logout"]["csrf"]
     await bea.post(f"{path}/reject", {"csrf": csrf, "hash": waiting.hash})
     assert bea.status == 409
-    await ann.go(path)
+    await dora_at.go(path)
     signed = first.assertion(bytes.fromhex(waiting.hash), PUBLIC, rp_id="forge.example.com")
-    await ann.send(f"{path}/approve", assertion=json.dumps(signed))
+    await dora_at.send(f"{path}/approve", assertion=json.dumps(signed))
     assert (await site.proposal(waiting.id)).state == "executed"
-    assert {one.user for one in await site.app.base.state.trust.passkeys()} == {ANN}
+    assert {one.name for one in await site.passkeys_of(dora)} == {"first", "second"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 from mcp import Client
 
-from knowledge.trust.ports import Proposal
+from knowledge.trust.ports import Passkey, Proposal
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.sign_in import Issuer, RequiredClaim, SiteClient
@@ -96,15 +97,24 @@ class TeamSite:
         assert visitor.status == 303, visitor.html
         return await visitor.go(visitor.location)
 
-    async def propose(self, old: str = "forty", new: str = "sixty") -> Proposal:
-        """Have the host propose a change of a page, and return the proposal."""
+    async def propose(self) -> Proposal:
+        """Have the host propose another sentence for a page, and return the proposal."""
         read = await self.host.call_tool("kb_read", {"path": PAGE})
-        text = (self.settings.kb / PAGE).read_text(encoding="utf-8").replace(old, new)
+        text = (self.settings.kb / PAGE).read_text(encoding="utf-8") + f"\nIts number is {secrets.token_hex(4)}.\n"
         revision = (read.structured_content or {})["revision"]
         arguments = {"path": PAGE, "content": text, "base_revision": revision}
         answer = (await self.host.call_tool("kb_merge", arguments)).structured_content or {}
         assert answer["status"] == "proposed", answer
         return await self.proposal(answer["proposal"]["id"])
+
+    async def asked_by(self, principal: str) -> Proposal:
+        """Return the only pending proposal of this principal."""
+        (found,) = [one for one in await self.app.base.state.trust.proposals() if one.principal == principal]
+        return found
+
+    async def passkeys_of(self, principal: str) -> list[Passkey]:
+        """Return the passkeys that sign for this principal."""
+        return [one for one in await self.app.base.state.trust.passkeys() if one.user == principal]
 
     async def proposal(self, proposal_id: str) -> Proposal:
         found = await self.app.base.state.trust.proposal(proposal_id)
