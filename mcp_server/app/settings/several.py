@@ -15,7 +15,7 @@ from mcp_server.app.settings.values import HttpAddress
 OF_SERVICE: Final = frozenset(
     {
         *("knowledge_bases", "http", "http_url", "http_hosts", "http_origins", "tls_certificate", "tls_key"),
-        *("traces", "metrics", "metrics_token", "log_format"),
+        *("http_workers", "traces", "metrics", "metrics_token", "log_format"),
     }
 )
 """Fields that apply to the process and its address. All others belong to one knowledge base."""
