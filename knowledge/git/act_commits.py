@@ -202,9 +202,9 @@ class ActCommits:
                     # Another process may have committed some of them until it released the lease.
                     acts[:] = await self.pending()
                     for act in acts:
+                        await self._require_turn()
                         made += await self._commit(checkout, act)
                         done += 1
-                        await self._is_in_turn()
                 finally:
                     with anyio.CancelScope(shield=True):
                         await self._state.release_lease(LEASE, self._holder)
@@ -216,6 +216,15 @@ class ActCommits:
     async def _is_in_turn(self) -> bool:
         """Take the lease, or keep it; return whether this process has it."""
         return await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=LEASE_S) is not None
+
+    async def _require_turn(self) -> None:
+        """Keep the lease.
+
+        Raises:
+            CommitWaits: this process slept longer than its lease, and another one makes the commits now.
+        """
+        if not await self._is_in_turn():
+            raise CommitWaits("another server process makes the commits now")
 
     async def hindrance(self) -> CommitWaits | None:
         """Return what would keep an act from being committed now, None if nothing would."""
@@ -272,8 +281,9 @@ class ActCommits:
             # The other files of an import make sense without this one.
             states = [one for one in found if not one.is_lost]
             await anyio.to_thread.run_sync(plan.add, checkout, branch, states)
-            await self._is_in_turn()
+            await self._require_turn()
         without = await anyio.to_thread.run_sync(plan.without_commit, checkout, act)
+        await self._require_turn()
         if not plan.files:
             await self._put(*without)
             return False

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from knowledge.git.act_commits import ActCommits, CommitsLeft
+from knowledge.git.act_commits import LEASE, LEASE_S, ActCommits, CommitsLeft
 from knowledge.git.commit_message import act_of
 from knowledge.history.audit.chain import fields_of
 from mcp_server.app.factories.act_commits import commits_of
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from tests.support.git.repositories import PAGES, PERSON, Repository, made, repository
 from tests.support.hosts.reviewers import reviewing
@@ -285,6 +288,34 @@ async def test_several_servers_commit_each_act_once_and_in_order(repository: Rep
     done = [int(line) for line in repository.log("%(trailers:key=Forge-Act,valueonly)") if line.strip()]
     assert done == acts[::-1]
     assert repository.status == []
+
+
+async def test_a_process_that_slept_longer_than_its_lease_commits_nothing_beside_the_next_one(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = timedelta()
+    async with connected(repository) as (host, commits):
+        state = host.app.base.state
+        monkeypatch.setattr(commits, "_now", lambda: utc_now() + later)
+        for day in ("Monday", "Tuesday"):
+            await edit(host, "Friday" if day == "Monday" else "Monday", day)
+        commit = commits._commit
+
+        async def committed_before_a_sleep(*given: Any) -> bool:
+            nonlocal later
+            done = await commit(*given)
+            later += timedelta(seconds=LEASE_S + 1)
+            assert await state.acquire_lease(LEASE, "another process", now=utc_now() + later, ttl_s=LEASE_S)
+            return done
+
+        with monkeypatch.context() as sleepy:
+            sleepy.setattr(commits, "_commit", committed_before_a_sleep)
+            left = await commits.commit_pending()
+        assert (left.made, left.acts, str(left.waiting)) == (1, 1, "another server process makes the commits now")
+        assert repository.subjects() == [f"Edit {PLAN}", "Begin"]
+        await state.release_lease(LEASE, "another process")
+        assert await committed(commits) == 1
+    assert repository.subjects() == [f"Edit {PLAN}", f"Edit {PLAN}", "Begin"]
 
 
 async def several(host: Writer, number: int) -> None:
