@@ -12,7 +12,7 @@ from mcp_server.fair_use.counts import CallCounts
 from mcp_server.fair_use.limits import Lane
 from mcp_server.fair_use.turns import Turns
 
-AT_ONCE, OF_ONE = 4, 2
+AT_ONCE, OF_ONE = 4, 1
 """Calls that run at a time in each lane, and of one caller."""
 
 

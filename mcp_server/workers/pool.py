@@ -24,6 +24,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from knowledge.errors import TooMuchWaiting, TooMuchWork, WorkerEnded
 from knowledge.offload import CALLER
 from mcp_server.app.settings.environment import worker_environment
+from mcp_server.fair_use.turns import leave_turn
 from mcp_server.workers.child import HEADER, raised
 
 A = TypeVar("A")
@@ -84,6 +85,8 @@ class Workers:
         """Return `step(argument)`, as the port `knowledge.offload.StepRunner` says."""
         if size <= self._inline:
             return step(argument)
+        # Another process works now, and these have turns of their own: one of each caller.
+        leave_turn()
         async with self._turn(what):
             request = await _apart(pickle.dumps, (step, argument), large=size > LARGE_BYTES)
             answer = await self._answer(request, what)

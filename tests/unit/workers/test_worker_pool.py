@@ -13,6 +13,7 @@ import pytest
 
 from knowledge.errors import NoSuchSection, TooMuchWaiting, TooMuchWork
 from knowledge.offload import CALLER
+from mcp_server.fair_use.turns import Turns
 from mcp_server.workers.child import RETIRES_AT_BYTES
 from mcp_server.workers.pool import MOST_WAITING, Workers
 from tests.support.processes import worker_steps as slow_steps
@@ -51,6 +52,20 @@ async def test_a_small_text_is_processed_immediately_and_a_large_one_in_another_
         assert first != os.getpid()
         assert await pool.run(slow_steps.process, None, size=LARGE, what="this") == first
     await until(lambda: not runs(first))
+
+
+async def test_a_call_whose_step_is_in_another_process_holds_no_turn(tmp_path: Path) -> None:
+    started, turns = tmp_path / "started", Turns({"change": 1}, each=1)
+    async with workers() as pool, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            async with turns.turn("ann", "change"):
+                await pool.run(slow_steps.endless, started, size=LARGE, what="this")
+
+        tasks.start_soon(call)
+        await until(started.exists)
+        async with turns.turn("ann", "change"):
+            tasks.cancel_scope.cancel()
 
 
 async def test_a_worker_is_used_again_however_large_the_server_is() -> None:
