@@ -20,10 +20,12 @@ class LinkPeople:
         self._state, self._now, self._others = state, now, others
 
     async def rights(self, person: SitePerson) -> Collection[SiteRight]:
-        """Return what the person may do now; nothing if they are frozen or no longer on record."""
+        """Return what the person may do now; nothing if they are frozen, no longer on record, or may not read every page."""
         user, _, host = person.principal.rpartition("@")
         if host != TOKEN_HOLDER:
             return await self._others(person) if self._others else ()
         directory = await self._state.people.directory()
         frozen = grant_of(await trust_record_of(self._state, Principal(user, host), now=self._now())).frozen
-        return REVIEWER if directory.person_of(person.principal) and not frozen else ()
+        # The site shows every page, so it is for those who may read every page.
+        reads_all = directory.access_of(person.principal).reads_all
+        return REVIEWER if directory.person_of(person.principal) and reads_all and not frozen else ()

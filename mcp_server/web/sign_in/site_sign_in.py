@@ -39,9 +39,12 @@ class SiteSignIn:
         return principal.endswith(f"@{self.access.issuer.name}{SIGNED_IN}")
 
     async def rights(self, person: SitePerson) -> Collection[SiteRight]:
-        """Return what the person may do now; nothing if they may not use the site, or are frozen."""
+        """Return what the person may do now; nothing if they may not use the site or read every page, or are frozen."""
         directory = await self._state.people.directory()
         rights = rights_of(self.access, person, on_record=bool(directory.person_of(person.principal)))
+        # The site shows every page, so it is for those who may read every page, and for those who may change the rules.
+        if SiteRight.MANAGE not in rights and not directory.access_of(person.principal).reads_all:
+            return ()
         user, _, host = person.principal.rpartition("@")
         if not rights or grant_of(await trust_record_of(self._state, Principal(user, host), now=self._now())).frozen:
             return ()

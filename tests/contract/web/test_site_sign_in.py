@@ -380,6 +380,20 @@ async def test_a_person_who_is_frozen_or_no_longer_named_is_out_with_the_next_re
     assert (await elsewhere.go("/waiting")).status == 404
 
 
+async def test_a_person_from_whom_rules_hide_pages_is_out_with_the_next_request(site: TeamSite) -> None:
+    """The site shows every page (decision 114). A right to read alone is enough, since the site changes nothing without trust."""
+    ann = await site.log_in(site.browser(), sub="ann")
+    changing = Changing("owner", site.app.services.now())
+    people, note = site.app.base.state.people, Note("owner", "rule.set", "drafts", changing.at)
+    await people.change(changing.rule_set("*", "drafts", "read"), note=note)
+    assert (await ann.go("/waiting")).status == 200
+    await people.change(changing.rule_set("*", "drafts", "none"), note=note)
+    assert (await ann.go("/waiting")).status == 404
+    await ann.go(await site.answer(ann, sub="ann"))
+    assert ann.status == 403
+    assert "rules on folders hide pages" in ann.html
+
+
 async def test_without_a_sign_in_server_its_sessions_count_for_nothing(site: TeamSite) -> None:
     visitor = await site.log_in(site.browser())
     other = site.browser(context=site.configured(site_client=None))
