@@ -20,7 +20,7 @@ from mcp_server.approvals.approvers import (
 )
 from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
-from mcp_server.approvals.reviewers.deciders import why_barred
+from mcp_server.approvals.reviewers.deciders import paths_of, require_pages, why_barred
 from mcp_server.approvals.undo import person_undo
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.approvals.views.present import PATIENCE_S, Present
@@ -273,8 +273,9 @@ class Decisions:
         """Take the acts back as planned, as one act of this person.
 
         Raises:
-            CannotDecide: it takes a passkey. Nothing was changed.
+            CannotDecide: it takes a passkey, or others decide about a page. Nothing was changed.
         """
+        await require_pages(self._services.state, paths_of(plan.files), person)
         return await person_undo.undo(self._services, plan, person)
 
     async def ask_undo(self, plan: UndoPlan, person: Approver) -> Proposal:

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from knowledge.contradictions.settlement import CHOICES, Choice, ContradictionNow, Settled
+from knowledge.history.ports import Flag
 from knowledge.merge.model import Ruling
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, must_sign, requirement
 from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims, renew_claims, settled_note
+from mcp_server.approvals.reviewers.deciders import require_pages
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import WebServices
 
@@ -41,6 +43,7 @@ class ContradictionDecisions:
             CannotDecide: it would write text that is not trusted, and a passkey is registered. Nothing was changed.
         """
         flag = await self._services.contradictions.one(flag_id)
+        await self._require_pages(flag)
         await self._require_trusted(await self._services.settlements.look(flag), choice)
         done = await self._services.settlements.keep(flag_id, choice, by=self._by, shown=shown)
         return await self._answered(
@@ -49,17 +52,20 @@ class ContradictionDecisions:
 
     async def edit(self, flag_id: int, texts: Mapping[int, str], *, shown: str | None = None) -> SettledContradiction:
         """Write blocks of its pages, as `Settlements.edit` does."""
+        await self._require_pages(await self._services.contradictions.one(flag_id))
         done = await self._services.settlements.edit(flag_id, texts, by=self._by, shown=shown)
         return await self._answered(done, f"a person edited {' and '.join(done.pages)}")
 
     async def dismiss(self, flag_id: int, ruling: Ruling, reason: str) -> SettledContradiction:
         """Dismiss it: both statements hold, or the existing one does. A claim that holds too may still be approved."""
+        await self._require_pages(await self._services.contradictions.one(flag_id))
         flag = await self._services.contradictions.dismiss(flag_id, ruling, by=self._by, reason=reason)
         done = Settled(flag, "", ())
         return SettledContradiction(done) if ruling == "both" else await self._answered(done, reason)
 
     async def reopen(self, flag_id: int) -> SettledContradiction:
         """Take a decision back, as `Settlements.undo` does, and propose again what it had closed."""
+        await self._require_pages(await self._services.contradictions.found(flag_id))
         done = await self._services.settlements.undo(flag_id, by=self._by)
         return await self._renewed(done)
 
@@ -79,6 +85,15 @@ class ContradictionDecisions:
     async def _renewed(self, done: Settled) -> SettledContradiction:
         renewed, failed = await renew_claims(self._services.state, self._approvals, done.flag, self._person)
         return SettledContradiction(done, renewed=renewed, not_renewed=failed)
+
+    async def _require_pages(self, flag: Flag) -> None:
+        """Check that the person may decide about both pages.
+
+        Raises:
+            CannotDecide: a rule of a folder or its reviewers leave them out. Nothing was changed.
+        """
+        sides = (flag.contradiction.existing.path, flag.contradiction.new.path)
+        await require_pages(self._services.state, sides, self._person)
 
     async def _require_trusted(self, now: ContradictionNow, choice: Choice) -> None:
         """Check that the person's word is enough to write the statement that they keep.

@@ -7,14 +7,16 @@ The account of the server at a terminal is the owner, whom neither binds: it can
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from knowledge.access.directory import Directory, FolderReviewers
+from knowledge.access.rules import Right
 from knowledge.errors import InvalidPath
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
-from mcp_server.approvals.approvers import Approver
+from knowledge.writing.effect import FileEffect
+from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.gate.host_registration import TERMINAL
@@ -24,6 +26,7 @@ OWNER: Final = (
 )
 OWN: Final = f"{{principal}} asks for it, which is you, and FORGE_PREVENT_SELF_REVIEW leaves that to others; {OWNER}"
 REVIEWED: Final = f"it touches pages in {{folder}}, where only {{names}} can decide; {OWNER}"
+NO_RIGHT: Final = "you can't do this: a rule of its folder doesn't let you write {path}; propose the change instead"
 _DISMISSAL = "kb_dismiss"
 
 
@@ -43,13 +46,41 @@ async def why_barred(state: StateStore, proposal: Proposal, person: Approver, *,
     return ""
 
 
+async def require_pages(state: StateStore, paths: Iterable[str], person: Approver) -> None:
+    """Check that a person may change these pages at once, without a proposal, as an undo or the end of a contradiction does.
+
+    Raises:
+        CannotDecide: somebody other than the owner, whom a rule of a folder or its reviewers leave out. Nothing was changed.
+    """
+    if not person.signed_in:
+        return
+    directory, touched = await state.people.directory(), tuple(paths)
+    access, name = directory.access_of(person.principal_id), directory.person_of(person.principal_id)
+    for path in touched:
+        if access.right(path) < Right.WRITE:
+            raise CannotDecide(NO_RIGHT.format(path=path))
+    for found in _reviewers(directory, touched):
+        if not directory.among(name, found.names):
+            raise CannotDecide(
+                f"you can't do this: {REVIEWED.format(folder=found.where, names=', '.join(found.names))}"
+            )
+
+
+def paths_of(files: Iterable[FileEffect]) -> Iterator[str]:
+    """Yield each path that these changes touch. Pure."""
+    for file in files:
+        yield from (path for path in (file.path, file.moved_from) if path)
+
+
 async def reviewers_of(state: StateStore, proposal: Proposal) -> Sequence[FolderReviewers]:
     """Return the reviewers of each touched folder that has some, by folder. A decision takes somebody who is among all of them."""
     directory = await state.people.directory()
-    if not directory.reviewers:
-        return ()
+    return _reviewers(directory, await _pages(state, proposal)) if directory.reviewers else ()
+
+
+def _reviewers(directory: Directory, paths: Iterable[str]) -> Sequence[FolderReviewers]:
     found = {}
-    for path in await _pages(state, proposal):
+    for path in paths:
         try:
             reviewers = directory.reviewers_of(path)
         except InvalidPath:  # a proposal that was edited in the database

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from knowledge.errors import EffectChanged
 from knowledge.writing.related.followed_moves import RelinkPlan
 from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.reviewers.deciders import paths_of, require_pages
 from mcp_server.gate.trust import admin
 from mcp_server.presenters.proposal import ChangedFile
 from mcp_server.web.page_context import Form, PageRequest, see
@@ -32,6 +33,7 @@ async def rewrite(request: PageRequest, form: Form) -> Response:
     if plan.digest != form.get("digest"):
         return await _shown(request, plan, CHANGED_SINCE)
     who = request.person()
+    await require_pages(request.services.state, paths_of(plan.files), who)
     try:
         record = await request.services.followed_moves.execute(
             plan, decision=f"approved by {who.name} ({who.channel}, by word)"

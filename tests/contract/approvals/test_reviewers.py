@@ -16,6 +16,7 @@ from knowledge.trust.ports import Note, Proposal
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver, CannotDecide
+from mcp_server.approvals.contradictions.settle import ContradictionDecisions
 from tests.support.hosts.persons import Person
 from tests.support.hosts.writers import Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
@@ -155,6 +156,11 @@ async def test_a_dismissal_is_decided_by_the_reviewers_of_its_pages(tmp_path: Pa
         await place.call("kb_merge", path=PAGE, content=CLAIM, source="plane:KB-1", base_revision=read["revision"])
         (flag,) = await state.ledger.flags(PAGE, limit=9)
         await put(state, *TEAM)
+        eve = ContradictionDecisions(place.app.services, place.app.approvals, Approver("eve@corp:http", "page"))
+        with pytest.raises(CannotDecide, match=BARRED):
+            await eve.dismiss(flag.id, "both", "both hold")
+        with pytest.raises(CannotDecide, match=BARRED):
+            await eve.keep(flag.id, "first")
         asked = await place.call("kb_dismiss", contradiction_id=flag.id, reason="both hold")
         waiting = await place.proposal(asked["proposal"]["id"])
         assert BARRED in await decided(place, waiting, Approver("eve@corp:http", "page"))
@@ -253,3 +259,23 @@ async def test_somebody_who_joined_a_proposal_may_not_decide_on_it_either(tmp_pa
         why = await one.app.approvals.why_barred(proposal, Approver("bob@corp:http", "page"))
         assert f"{ME}@zed asks for it, which is you" in why
         assert await one.app.approvals.why_barred(proposal, TERMINAL) == ""
+
+
+async def test_on_the_site_only_who_decides_on_a_page_takes_its_changes_back_at_once(place: Place) -> None:
+    """Otherwise an undo would be the way around reviewers, and around the rules of a folder."""
+    bob, eve = Approver("bob@corp:http", "page", "key"), Approver("eve@corp:http", "page", "key")
+    state = place.app.base.state
+    before = place.text()
+    assert await decided(place, await place.propose(), bob) == "executed"
+    (change,) = (await place.app.services.timeline.changes(PAGE, limit=1)).changes
+    acts = await place.app.services.undo.of_change(change.id)
+    plan = await place.app.approvals.plan_undo(acts, eve)
+    with pytest.raises(CannotDecide, match=BARRED):
+        await place.app.approvals.undo(plan, eve)
+    await put(state, BY.rule_set("*", "guides", "write"), BY.rule_set("bob", "guides", "propose"))
+    with pytest.raises(CannotDecide, match="a rule of its folder"):
+        await place.app.approvals.undo(await place.app.approvals.plan_undo(acts, bob), bob)
+    assert place.text() != before
+    await put(state, BY.rule_removed("bob", "guides"))
+    await place.app.approvals.undo(await place.app.approvals.plan_undo(acts, bob), bob)
+    assert place.text() == before
