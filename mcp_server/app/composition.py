@@ -202,7 +202,7 @@ async def open_app(
             load_writing=writing,
             load_journeys=journeys,
             load_link_graphs=base.load_link_graphs,
-            taints=Taints(base.state, utc_now, settings.trusted_places),
+            taints=Taints(base.state, utc_now, settings.trusted_places, shared=settings.http is not None),
             freshen_index=lambda wait_s: fresh_index.freshened(base, wait_s, by_words=True),
             page_health=partial(page_healths.health_of, base, settings.exclude),
             load_state_copies=lambda: copies.StateCopies(settings, base.state),

@@ -42,10 +42,15 @@ class Taints:
     While the database is unreachable, reading continues: the records wait in memory and are written before the next decision that
     depends on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other and
     ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
+
+    A process whose callers' next requests may land elsewhere (`shared`) keeps no such records: it does not show untrusted text then.
     """
 
-    def __init__(self, state: StateStore, now: Callable[[], datetime], trusted: Sequence[str] = ()) -> None:
+    def __init__(
+        self, state: StateStore, now: Callable[[], datetime], trusted: Sequence[str] = (), *, shared: bool = False
+    ) -> None:
         self._state, self._now, self._trusted = state, now, tuple(trusted)
+        self._most_unwritten = 0 if shared else MOST_UNWRITTEN
         self._unwritten: dict[tuple[str, str, str], datetime] = {}
         self._unwritten_passages: dict[str, dict[bytes, str]] = {}
 
@@ -55,7 +60,7 @@ class Taints:
         Reading in a journey also counts outside it: the model has the text in its context wherever it acts next.
 
         Raises:
-            StorageError: the database has been unreachable for so long that memory holds no more records.
+            StorageError: the database is unreachable, and memory holds no more records. The text must not be shown.
         """
         now = self._now()
         read = [(principal, ""), (principal, journey), (ANYBODY, journey)] if journey else [(principal, "")]
@@ -63,7 +68,7 @@ class Taints:
         try:
             await self._write()
         except StorageError:
-            if len(self._unwritten) > MOST_UNWRITTEN:
+            if len(self._unwritten) > self._most_unwritten:
                 raise
             logger.warning("the database is unreachable: the sources that %s reads are recorded later", principal)
 

@@ -232,6 +232,20 @@ async def test_text_read_while_the_database_is_away_counts_once_it_is_back(setti
         assert set(await app.services.taints.of(ME.id, "")) == {"kb:inbox/mail.md"}
 
 
+async def test_a_process_whose_callers_may_land_elsewhere_shows_no_untrusted_text_that_it_cannot_record(
+    settings: Settings,
+) -> None:
+    """The next call may reach a process that knows nothing of this one's memory."""
+    async with open_app(settings, indexing=False, announcing=False) as app:
+        away = Away(app.base.state)
+        taints = Taints(cast("StateStore", away), app.services.now, shared=True)
+        with pytest.raises(DatabaseUnavailable):
+            await taints.note(ME.id, "", ["kb:inbox/mail.md"])
+        away.gone = False
+        await taints.note(ME.id, "", ["kb:inbox/mail.md"])
+        assert set(await app.services.taints.of(ME.id, "")) == {"kb:inbox/mail.md"}
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
