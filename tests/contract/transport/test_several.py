@@ -156,6 +156,7 @@ async def test_health_and_readiness_are_those_of_the_process_and_name_no_knowled
         ({"service": 'kb = "team"\n'}, r"FORGE_KB .*belongs in the file of the one that it is for"),
         ({"service": "read_only = true\n"}, r"FORGE_READ_ONLY .*belongs in the file"),
         ({"team": 'http = "127.0.0.1:1"\n'}, r"team .*`http` belongs in the settings of the service"),
+        ({"team": "http_workers = 2\n"}, r"team .*`http_workers` belongs in the settings of the service"),
         ({"team": 'metrics = "127.0.0.1:1"\n'}, r"team .*`metrics` belongs in the settings of the service"),
         ({"team": "unheard = 1\n"}, r"unheard .*no such setting"),
         (
