@@ -65,8 +65,12 @@ class StoredPageActs:
         return done
 
     async def rehearse(self, act: PageAct[T]) -> Rehearsed[T]:
-        """Return the effect that the act would have now. Takes no locks and changes nothing."""
+        """Return the effect that the act would have now, with edits in this machine's copy. Takes no page's lock, changes nothing."""
         contents = {path: found.raw for path, found in (await self._look(act.paths)).items()}
+        for path, raw in contents.items():
+            edit = await self._copy.edit_of(path)
+            if edit is not None:
+                contents[path] = await self._with_edit(edit, raw)
         return Rehearsed(contents, await act.work(contents))
 
     async def note_outside(self, path: str) -> None:
@@ -194,6 +198,10 @@ class StoredPageActs:
         if wrong:
             record = await self._ledger.commit(entries.undone(entry))
             return ActDone(work.result, {c.path: c.before for c in entry.changes}, record, tuple(wrong))
+        for change in changes:
+            # The history of a page begins with its state before our first write, so that it can be restored.
+            if change.seen.raw is not None and not await self._ledger.history(change.path, limit=1):
+                await self._ledger.keep(change.path, change.seen.raw, how="outside", at=entry.at)
         try:
             record = await self._pages.commit(
                 entry, [FileExchange(change.path, _digest(change.seen.raw), change.raw) for change in changes]
@@ -244,6 +252,16 @@ class StoredPageActs:
         if joined == theirs:
             # So that the page's own state is the newest in its history again.
             await self._ledger.keep(edit.path, theirs, how="outside", at=self._now())
+
+    async def _with_edit(self, edit: CopyEdit, stored: bytes | None) -> bytes | None:
+        """Return the page as it will be once this edit of it is in the database."""
+        current = _digest(stored)
+        if current in (None, edit.base, edit.digest):
+            return edit.raw
+        if edit.raw is None or stored is None:
+            return stored
+        base = await self._pages.contents([edit.base] if edit.base is not None else [])
+        return self._rejoin(base.get(edit.base or b"", b""), edit.raw, stored)
 
     async def _missed_by(self, edit: CopyEdit) -> bytes | None:
         """Return the state that an editor had read before the server wrote the page, if it saved over that write; None if not."""

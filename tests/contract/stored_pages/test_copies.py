@@ -249,3 +249,27 @@ async def test_a_name_that_no_folder_may_have_is_never_written(here: StoredWorld
     assert here.pages() == {}
     assert not (here.home / "out.md").exists()
     assert len(here.copy.troubles) == 4
+
+
+async def test_a_rehearsal_sees_the_edits_of_this_machines_copy(here: StoredWorld) -> None:
+    """The effect that a person is shown is then that of the act, which takes these edits first."""
+    await here.acts.run(setting({PAGE: TEXT}))
+    other = await there(here)
+    await here.acts.run(setting({PAGE: TEXT.replace(b"Two.", b"Two, by a host.")}))
+    save_as_new(other.root / PAGE, TEXT.replace(b"One.", b"One, by hand."))
+    other.put("new.md", b"# New\n")
+    seen = await other.acts.rehearse(adapting([PAGE, "new.md"], lambda _: {}))
+    both = TEXT.replace(b"One.", b"One, by hand.").replace(b"Two.", b"Two, by a host.")
+    assert seen.contents == {PAGE: both, "new.md": b"# New\n"}
+    assert await other.copy.edited() == [PAGE, "new.md"]
+    done = await other.acts.run(adapting([PAGE, "new.md"], lambda _: {}))
+    assert done.result == seen.contents
+
+
+async def test_a_file_without_a_history_gets_its_first_state_before_an_act_changes_it(here: StoredWorld) -> None:
+    """A canvas that was imported as an attachment is rewritten by a move."""
+    await here.copy.add("board.canvas", b"{}", at=datetime.now(UTC))
+    await here.acts.run(setting({"board.canvas": b'{"nodes":[]}'}))
+    newest, first = await here.ledger.history("board.canvas", limit=9)
+    assert (newest.how, first.how, first.revision) == ("written", "outside", revision_of(b"{}"))
+    assert await here.ledger.content("board.canvas", revision_of(b"{}")) == b"{}"
