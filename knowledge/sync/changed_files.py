@@ -102,15 +102,16 @@ def incoming_files(checkout: Checkout, ours: str, theirs: str) -> Sequence[Synce
     for change in changes:
         before, after = change.before, change.after
         here = moved_here.get(change.path, change.path)
-        if before and after and before.path != after.path and (here != before.path or after.path in there):
-            # Moved on both sides: it stays where it is here. Or something else is at its new place: that is a file of its own.
-            taken = after.path in there
-            incoming.append(SyncedFile(before, None if taken else after, here, here))
-            if taken:
-                incoming.append(SyncedFile(None, after, after.path, after.path))
-            continue
-        to = after.path if before and after and before.path != after.path else here
-        incoming.append(SyncedFile(before, after, here, to))
+        if before is None or after is None or before.path == after.path:
+            incoming.append(SyncedFile(before, after, here, here))
+        elif here != before.path:
+            # Moved on both sides: it stays where it is here.
+            incoming.append(SyncedFile(before, after, here, here))
+        elif after.path in there:
+            # Something else is at its new place here, so it can't be moved: what comes is a file of its own.
+            incoming += [SyncedFile(before, None, here, here), SyncedFile(None, after, after.path, after.path)]
+        else:
+            incoming.append(SyncedFile(before, after, here, after.path))
     blobs = {path: entry.blob for path, entry in there.items()}
     return [one for one in incoming if not _is_there(one, blobs)]
 

@@ -30,7 +30,13 @@ TRIES = 6
 """How often a push is tried that others' pushes overtake."""
 PATIENCE_S = 8.0
 """How long a hindrance is waited for that passes by itself, such as another git that is working."""
+TURN_S = LEASE_S + 5
+"""How long another process that commits is waited for: if it was killed, its turn ends within a minute."""
 LOOK_S = 0.2
+BUSY = "another process commits changes now; synchronise again later"
+MERGING = "refs/forge/merging"
+"""The commit of the other side whose pages are being written: if the process is killed, that commit is merged first, because pages
+that have its text already would be compared with an older state if a newer one were merged."""
 
 T = TypeVar("T")
 
@@ -127,13 +133,16 @@ class Sync:
 
     async def _patiently_committed(self) -> None:
         """Commit the acts that are pending; raises `CommitWaits` if they can't be committed."""
-        with anyio.move_on_after(PATIENCE_S):
-            while (left := await self._commits.commit_pending()).acts:
-                if left.waiting is not None and left.waiting.mend:
-                    raise left.waiting
-                await anyio.sleep(LOOK_S)
-            return
-        raise (await self._commits.commit_pending()).waiting or CommitWaits("another process commits changes now")
+        acts, since = 0, anyio.current_time()
+        while (left := await self._commits.commit_pending()).acts:
+            if left.waiting is not None and left.waiting.mend:
+                raise left.waiting
+            if left.acts != acts:
+                acts, since = left.acts, anyio.current_time()
+            # Without a reason, another process has its turn.
+            if anyio.current_time() > since + (PATIENCE_S if left.waiting else TURN_S):
+                raise left.waiting or CommitWaits(BUSY)
+            await anyio.sleep(LOOK_S)
 
     # --- the merge ---------------------------------------------------------------------------------------------------
 
@@ -143,6 +152,16 @@ class Sync:
         """Join the remote's branch, if it has commits that this one has not; return the files that came in."""
         if not theirs:
             return ()
+        arrived: list[ArrivedFile] = []
+        interrupted = await anyio.to_thread.run_sync(_interrupted, checkout, theirs)
+        for commit in (interrupted, theirs):
+            if commit:
+                arrived += await self._merged_commit(checkout, remote, commit, on_conflict)
+        return arrived
+
+    async def _merged_commit(
+        self, checkout: Checkout, remote: Remote, theirs: str, on_conflict: OnConflict
+    ) -> Sequence[ArrivedFile]:
         while True:
             async with _Turn(self._state, self._holder, self._now) as turn:
                 branch = await self._patiently(checkout.branch)
@@ -151,6 +170,7 @@ class Sync:
                 person = await anyio.to_thread.run_sync(checkout.person)
                 # Before any page is written: what is staged would be in the way of the commit.
                 await self._patiently(partial(_require_clean, checkout, branch))
+                await anyio.to_thread.run_sync(checkout.git.run, "update-ref", MERGING, theirs)
                 files = ArrivingFiles(
                     self._pages(checkout), self._acts, branch=branch, title=remote.title, on_conflict=on_conflict
                 )
@@ -163,6 +183,7 @@ class Sync:
                 message = joining_message(remote.title, dict(sorted(counts.items())))
                 part = CommitPart(files.blobs, message, person, self._now(), files.modes, joins=theirs)
                 if await self._joined(checkout, branch, part):
+                    await anyio.to_thread.run_sync(checkout.git.run, "update-ref", "-d", MERGING)
                     break
         await self._record_outside()
         await self._patiently_committed()
@@ -206,10 +227,10 @@ class _Turn:
         self._state, self._holder, self._now = state, holder, now
 
     async def __aenter__(self) -> Self:
-        until = anyio.current_time() + PATIENCE_S
+        until = anyio.current_time() + TURN_S
         while not await self._taken():
             if anyio.current_time() >= until:
-                raise CommitWaits("another process commits changes now")
+                raise CommitWaits(BUSY)
             await anyio.sleep(LOOK_S)
         return self
 
@@ -223,6 +244,12 @@ class _Turn:
 
     async def _taken(self) -> bool:
         return await self._state.acquire_lease(LEASE, self._holder, now=self._now(), ttl_s=LEASE_S) is not None
+
+
+def _interrupted(checkout: Checkout, theirs: str) -> str:
+    """Return the commit whose merge was interrupted, "" if there is none that the other side still has."""
+    found = checkout.git.run("rev-parse", "-q", "--verify", f"{MERGING}^{{commit}}", codes=(0, 1)).line
+    return found if found and checkout.is_ancestor(found, theirs) else ""
 
 
 def _require_clean(checkout: Checkout, branch: Branch) -> None:

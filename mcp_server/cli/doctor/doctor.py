@@ -33,7 +33,7 @@ from mcp_server.cli.doctor.former_paths import former_paths
 from mcp_server.cli.doctor.git import git_examined
 from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
 from mcp_server.cli.doctor.model import day_examined, model_examined
-from mcp_server.cli.doctor.page_place import where_pages_are
+from mcp_server.cli.doctor.page_place import shared_folder_examined, where_pages_are
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageProblem, look_through
 from mcp_server.cli.doctor.repairs import Repair, RepairOutcome, carried_out, repairs_for
 from mcp_server.cli.doctor.result import DoctorFinding, bad, note, ok
@@ -214,6 +214,7 @@ async def _opened(base: KnowledgeBase, settings: Settings, pages: CheckedPages) 
         "state": partial(_state, base),
         "size": partial(_size, base),
         "folder": partial(_folder, base.state_dir),
+        "sharing": partial(shared_folder_examined, base, settings),
         "record": partial(_record, base),
         "git": partial(git_examined, base, settings),
         "hosts": partial(_hosts, base),

@@ -1,9 +1,12 @@
-"""Says where the pages are, and how the copy of this machine is if they are in a database."""
+"""Says where the pages are, whether machines may share their folder, and how this machine's copy is if they are in a database."""
 
 from __future__ import annotations
 
+import anyio.to_thread
+
 from agents.engine.work.markdown import counted
-from mcp_server.app.knowledge_base import open_base
+from knowledge.writing.files.shared_folder import fault_of
+from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import DATABASE, Settings
 from mcp_server.cli.doctor.result import DoctorFinding, note, ok
 
@@ -36,6 +39,18 @@ async def where_pages_are(settings: Settings) -> list[DoctorFinding]:
         what = f"{counted(len(lacking), 'file')} of the database {'is' if len(lacking) == 1 else 'are'} not in the copy"
         found.append(note("copy", f"{what}: {_named([*lacking.values()])}", "mend what each sentence names"))
     return found
+
+
+async def shared_folder_examined(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:
+    """Say whether servers on several machines may write to the folder; None if the state, or the pages, are not shared that way."""
+    if settings.database_url is None or base.copy is not None:
+        return None
+    fault = await anyio.to_thread.run_sync(fault_of, base.vault.root)
+    if fault is None:
+        return ok(
+            "sharing", "servers on several machines may write to the folder: its file system keeps what that needs"
+        )
+    return note("sharing", f"only one machine at a time may serve the folder: {fault.reason}", fault.mend)
 
 
 def _named(names: list[str]) -> str:

@@ -12,6 +12,10 @@ import pytest
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.files.shared_folder import FolderFault
 from mcp_server.app.factories.shared_folder import ALONE, LEASE, LEASE_S, FolderNotShared, MachinePlace, place_of
+from mcp_server.app.knowledge_base import open_base
+from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.doctor.page_place import shared_folder_examined
+from tests.support.state.postgres import PostgresServer
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 FAULT = FolderFault("two files in it can't exchange their names", "use NFS 4")
@@ -54,6 +58,26 @@ async def test_a_machine_that_stopped_is_forgotten_after_a_minute(place: Machine
     held = await place.state.lease(LEASE)
     assert held is not None
     assert held.holder == "bob 2" + ALONE
+
+
+@pytest.mark.external
+async def test_doctor_says_whether_machines_may_share_the_folder(
+    tmp_path: Path, postgres: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kb").mkdir()
+    settings = Settings(
+        kb=tmp_path / "kb", state_dir=tmp_path / "s", database_url=postgres.url(), database_schema=schema
+    )
+    async with open_base(settings) as base:
+        found = await shared_folder_examined(base, settings)
+        assert found is not None
+        assert (found.health, found.what) == ("ok", "sharing")
+        monkeypatch.setattr("mcp_server.cli.doctor.page_place.fault_of", lambda _: FAULT)
+        found = await shared_folder_examined(base, settings)
+        assert found is not None
+        assert (found.health, found.mend) == ("note", FAULT.mend)
+        assert FAULT.reason in found.found
+        assert await shared_folder_examined(base, replace(settings, database_url=None)) is None
 
 
 async def test_processes_with_one_state_folder_are_one_machine(place: MachinePlace, tmp_path: Path) -> None:
