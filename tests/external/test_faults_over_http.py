@@ -26,6 +26,7 @@ from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
 from tests.doubles import meilisearch
 from tests.support.knowledge_bases.folders import write
+from tests.support.processes.free_port import free_port
 from tests.support.processes.http_server import HttpServer, let_in, serving
 from tests.support.state.postgres import PostgresServer
 
@@ -301,6 +302,18 @@ async def test_while_meilisearch_is_away_answers_say_so_and_they_stop_saying_so_
             double.start()
             await _until_note(client, None)
             await _until_found(client, "where does the zebra drink", "zebras.md")
+
+
+async def test_while_qdrant_is_away_answers_say_so_and_new_pages_are_found_all_the_same(tmp_path: Path) -> None:
+    """That it is brought up to date when it is back, `tests/contract/index/test_qdrant_search.py` shows."""
+    settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
+    (token,) = await let_in(settings, "ann")
+    more = {"FORGE_QDRANT_URL": f"http://127.0.0.1:{free_port()}"}
+    async with serving(settings, tmp_path / "log", more) as server, server.client(token) as client:
+        await _until_note(client, "Qdrant")
+        written = await client.call_tool("kb_merge", {"path": "zebras.md", "content": "# Zebras\n\nA zebra drinks.\n"})
+        assert not written.is_error, _text(written.content[0])
+        await _until_found(client, "where does the zebra drink", "zebras.md")
 
 
 async def _until_note(client: Client, words: str | None) -> None:
