@@ -184,7 +184,9 @@ async def open_app(
         @cache
         def journeys() -> Runner:
             substance = substance_of(settings.provider, model)
-            return journey_store.runner_on(base, services, agents, settings.quotas, substance)
+            return journey_store.runner_on(
+                *(base, for_callers, agents, settings.quotas, substance), as_beginner=for_callers.as_beginner
+            )
 
         @cache
         def dispatcher() -> OutboxDispatcher:

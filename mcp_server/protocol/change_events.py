@@ -16,8 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
 from mcp_types.version import is_version_at_least
 
-from agents.spec.files import FOLDERS
-from knowledge.pages.paths import ancestors
+from knowledge.pages.paths import AGENTS_FOLDER, SKILLS_FOLDER, ancestors
 from knowledge.state.client_notes import MOST_SUBSCRIPTIONS, TOPIC, ClientNotes
 from knowledge.state.ports import Event, StateStore
 from mcp_server.protocol.gate_extension import MULTI_ROUND
@@ -41,7 +40,7 @@ FIRST_LOOK_S = 1.0
 LONGEST_ADDRESS = 2_000
 """Bytes of an address that a session over HTTP can subscribe to. No resource here has a longer one."""
 LISTEN = "subscriptions/listen"
-AGENTS_CHANGED = tuple(Event(0, "doc", folder) for folder in FOLDERS)
+AGENTS_CHANGED = tuple(Event(0, "doc", folder) for folder in (AGENTS_FOLDER, SKILLS_FOLDER))
 """The changes behind a new list of prompts or resources: besides fixed ones it has the team's agents."""
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 

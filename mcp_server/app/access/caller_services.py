@@ -18,6 +18,7 @@ from anyio import CapacityLimiter
 
 from knowledge.access.rules import UNRESTRICTED, PathAccess
 from mcp_server.app.dependencies import Services
+from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.folder_rights import LoadAccess
 from mcp_server.late_module import LateModule
 
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
     from mcp_server.gate.caller import Clock
-    from mcp_server.gate.host_registration import Principal
     from mcp_server.gate.taint import Taints
     from mcp_server.models.language_model import ConfiguredModel
     from mcp_server.ports import ListedTool
@@ -137,6 +137,16 @@ class CallerServices:
             yield access
         finally:
             _bound.reset(token)
+
+    @asynccontextmanager
+    async def as_beginner(self, principal_id: str) -> AsyncIterator[None]:
+        """Outside of a request, show only what the principal may read who began a journey; within one, its caller stays."""
+        if _bound.get() is not None:
+            yield
+            return
+        user, _, host = principal_id.rpartition("@")
+        async with self.as_caller(Principal(user, host)):
+            yield
 
     async def may_see_work_of(self, principal_id: str) -> bool:
         """Return whether the caller may see what that principal has begun: its own work, and work that rests on nothing hidden."""

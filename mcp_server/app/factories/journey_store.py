@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 from agents.catalogue import Catalogue
+from agents.engine.agent import Look
 from agents.engine.evidence.second_judge import SubstanceJudge
 from agents.engine.runner import Runner
+from agents.engine.state import JourneyState
 from agents.store.ports import JourneyStore
 from agents.store.sql import SqlJourneys
 from knowledge.pages.vault import Vault
@@ -24,6 +29,26 @@ CHANCE_BYTES = 4
 """Random bytes that distinguish the conversations of one agent."""
 
 
+AsBeginner: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
+"""While the block runs, only what the principal with that id may read is shown."""
+
+
+class LookOfBeginner:
+    """Looks as the one who began the journey: what is recorded in it must hold nothing that is hidden from them."""
+
+    def __init__(self, look: Look, as_beginner: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        self._look, self._as_beginner = look, as_beginner
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._look, name)
+
+        async def limited(*arguments: Any, **options: Any) -> Any:
+            async with self._as_beginner():
+                return await method(*arguments, **options)
+
+        return limited
+
+
 def runner_on(
     base: KnowledgeBase,
     services: JourneyServices,
@@ -33,17 +58,26 @@ def runner_on(
     *,
     vault: Vault | None = None,
     seen: Callable[[JourneyStore], JourneyStore] = lambda journeys: journeys,
+    as_beginner: AsBeginner | None = None,
 ) -> Runner:
     """Return the runner of the knowledge base's journeys, with these agents or all of them. Call it once.
 
-    For a caller who may not read everything, `vault` has what may be read, and `seen` leaves out journeys.
+    For a caller who may not read everything, `vault` has what may be read, and `seen` leaves out journeys. `as_beginner` limits what
+    a journey sees to what the principal may read who began it, when a person or the server itself takes it on.
     """
     vault = vault or base.vault
     store, files = seen(journeys_in(base.state, quotas)), VaultFiles(vault)
+
+    def looking(journey: str, state: JourneyState) -> Look:
+        look = KnowledgeLook(services, files, store, journey, state)
+        return (
+            look if as_beginner is None else cast("Look", LookOfBeginner(look, partial(as_beginner, state.principal)))
+        )
+
     return Runner(
         store,
         agents or team_catalogue(vault),
-        lambda journey, state: KnowledgeLook(services, files, store, journey, state),
+        looking,
         now=services.now,
         chance=lambda: secrets.token_hex(CHANCE_BYTES),
         handle=lambda: secrets.token_hex(HANDLE_BYTES),
