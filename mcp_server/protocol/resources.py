@@ -19,6 +19,7 @@ from mcp_server.gate.handles import without_handles
 from mcp_server.gate.taint import origin_of
 from mcp_server.gate.trust.folder_rights import without_hidden_sources
 from mcp_server.ports import ProtocolServices
+from mcp_server.protocol.cards.extension import add_cards
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.offers.resources import add_journey_resources
 from mcp_server.toolsets.runs.resources import add_run_resources
@@ -41,11 +42,12 @@ _PATHS_CHECKED_BY_US = ResourceSecurity(exempt_params=frozenset({"path"}))
 
 
 def add_resources(server: ForgeServer, services: ProtocolServices) -> None:
-    """Serve maps, pages, proposals, audit records, agents, journeys and runs by their addresses."""
+    """Serve maps, pages, proposals, audit records, agents, journeys, runs and cards by their addresses."""
     _add_records(server, services)
     _add_pages(server, services)
     add_journey_resources(server, services)
     add_run_resources(server, services)
+    add_cards(server)
 
 
 def _add_pages(server: ForgeServer, services: ProtocolServices) -> None:

@@ -24,8 +24,8 @@ UNGATED = frozenset({"initialize", "server/discover", "ping", "tools/list", "too
 """Methods that reveal nothing about the knowledge base, and `tools/call`, which has its own gate."""
 LISTEN = "subscriptions/listen"
 _BY_URI = {"kb": "knowledge", "audit": "knowledge", "agent": "journeys", "journey": "journeys", "run": "runs"}
-_OWN = ("tasks/", "proposal://")
-"""The beginnings of methods and addresses that reach only what the caller itself began."""
+_OWN = ("tasks/", "proposal://", "ui://")
+"""The beginnings of methods and addresses that reach only what the caller itself began, or nothing of anybody's."""
 _OF_A_RESOURCE = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 
 

@@ -14,6 +14,7 @@ from mcp.server.subscriptions import SubscriptionBus
 from mcp_server.approvals.approvers import Approvals
 from mcp_server.gate.dispatch import Gate
 from mcp_server.ports import ProtocolServices
+from mcp_server.protocol.cards.extension import CardsExtension, with_cards
 from mcp_server.protocol.gate_extension import GateExtension, Identify
 from mcp_server.protocol.reach.requests import refusing
 from mcp_server.protocol.server import ForgeServer
@@ -40,12 +41,12 @@ class Seams:
     def extensions(self) -> Sequence[Extension]:
         """The extensions that answer calls, outermost first."""
         gate = GateExtension(self.gate, self.identify, self.approvals, self.services)
-        return (TasksExtension(self.tasks, self.identify), gate)
+        return (CardsExtension(self.services), TasksExtension(self.tasks, self.identify), gate)
 
     @property
     def middleware(self) -> Sequence[ServerMiddleware[Any]]:
-        """The middleware that refuses all other requests to callers that may not read."""
-        return (refusing(self.gate, self.identify),)
+        """The middleware that names cards, and the one that refuses all other requests to callers that may not read."""
+        return (with_cards, refusing(self.gate, self.identify))
 
     def listen(self, server: ForgeServer, bus: SubscriptionBus) -> None:
         """Make `subscriptions/listen` of the server report tasks as well."""
