@@ -206,6 +206,8 @@ def page_routes() -> list[Route]:
         Route("/people/token/revoke", acts(people.revoke_token, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/group", acts(people.join_group, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/group/leave", acts(people.leave_group, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/rules", acts(people.set_rule, MANAGE, people.HERE), methods=["POST"]),
+        Route("/people/rules/remove", acts(people.remove_rule, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/reviewers", acts(people.add_reviewer, MANAGE, people.HERE), methods=["POST"]),
         Route("/people/reviewers/remove", acts(people.remove_reviewer, MANAGE, people.HERE), methods=["POST"]),
         Route("/pages", reads(lists.tree, READ)),

@@ -1,1 +1,1 @@
-"""The page of people: who they are, their tokens and groups, and the reviewers of folders."""
+"""The page of people: who they are, their tokens and groups, and the rules and reviewers of folders."""

@@ -1,4 +1,4 @@
-"""The page of people: adds and removes them, creates their tokens, and sets groups and reviewers.
+"""The page of people: adds and removes them, creates their tokens, and sets groups, rules and reviewers.
 
 Everything here takes what a change of trust takes: the right to manage, and a passkey's signature once there is one.
 """
@@ -30,20 +30,31 @@ FIRST_DAYS, MOST_DAYS = 90, 3650
 MOST_FOLDERS = 500
 """Folders at the top that a field offers."""
 
+RIGHT_MEANINGS: Final[Mapping[str, str]] = {
+    "none": "nothing: its pages don't exist for them",
+    "read": "read",
+    "propose": "read and propose",
+    "write": "read and write, as far as they are trusted",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class PersonCard:
-    """One person as the page shows them. `can_have_token`: the holder of a token of their name is this person."""
+    """One person as the page shows them. `can_have_token`: the holder of a token of their name is this person.
+
+    `reads_all`: no rule hides pages from them.
+    """
 
     name: str
     principals: Sequence[str]
     groups: Sequence[str]
     tokens: Sequence[BearerToken]
     can_have_token: bool
+    reads_all: bool
 
 
 async def people(request: PageRequest) -> Response:
-    """Show everybody, their groups, and the reviewers of folders."""
+    """Show everybody, their groups, and the rules and reviewers of folders."""
     directory = await request.services.state.people.directory()
     tokens = [one for one in await request.trust.tokens() if state_of(one, now=request.now) == "valid"]
     folders, _ = await request.services.index.children("", limit=MOST_FOLDERS)
@@ -51,6 +62,8 @@ async def people(request: PageRequest) -> Response:
         "here": HERE,
         "people": [_card(directory, name, tokens) for name in directory.people],
         "groups": directory.groups,
+        "rules": _by_folder(directory),
+        "rights": RIGHT_MEANINGS,
         "reviewers": directory.reviewers,
         "names": [*directory.people, *(f"{GROUP_MARK}{group}" for group in directory.groups)],
         "folders": [one.path for one in folders],
@@ -64,6 +77,14 @@ async def people(request: PageRequest) -> Response:
     return await request.show("people.html", values)
 
 
+def _by_folder(directory: Directory) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Return who has which right in each folder that has rules."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in directory.rules:
+        found.setdefault(one.folder, []).append((one.who, one.names[0]))
+    return dict(sorted(found.items()))
+
+
 def _card(directory: Directory, name: str, tokens: Sequence[BearerToken]) -> PersonCard:
     principals, holder = directory.people[name], token_holder(name)
     return PersonCard(
@@ -72,6 +93,7 @@ def _card(directory: Directory, name: str, tokens: Sequence[BearerToken]) -> Per
         sorted(directory.groups_of(name)),
         [one for one in tokens if one.name == name],
         directory.person_of(holder) == name,
+        all(directory.access_of(one).reads_all for one in principals),
     )
 
 
@@ -98,6 +120,19 @@ async def leave_group(request: PageRequest, form: Form) -> Response:
     """Take a person out of a group, or remove the group."""
     people = [form["person"]] if form.get("person") else []
     return await _changed(request, "group.remove", {"name": form.get("name", ""), "people": people}, "groups")
+
+
+async def set_rule(request: PageRequest, form: Form) -> Response:
+    """Say what a person, a group or everybody may do in a folder."""
+    folder = checked_folder(form.get("folder", "").strip())
+    arguments = {"who": form.get("who", ""), "folder": folder, "right": form.get("right", "")}
+    return await _changed(request, "rule.set", arguments, "rules")
+
+
+async def remove_rule(request: PageRequest, form: Form) -> Response:
+    """Remove a rule."""
+    arguments = {"who": form.get("who", ""), "folder": checked_folder(form.get("folder", ""))}
+    return await _changed(request, "rule.remove", arguments, "rules")
 
 
 async def add_reviewer(request: PageRequest, form: Form) -> Response:

@@ -10,6 +10,7 @@ import pytest
 
 from knowledge.access.changes import Changing
 from knowledge.access.directory import DirectoryEntry
+from knowledge.access.rules import Right
 from knowledge.trust.ports import Note
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver
@@ -144,6 +145,33 @@ async def test_everything_on_the_page_can_be_taken_back(place: Place) -> None:
     assert list(await entries(place)) == ["person bob"]
 
 
+async def test_rules_of_a_folder_are_set_and_removed_on_the_page(place: Place) -> None:
+    owner = await place.visitor()
+    await post(owner, "/people/add", name="ann", principals="")
+    await post(owner, "/people/rules", folder="hr/", who="ann", right="write")
+    await post(owner, "/people/rules", folder="", who="*", right="read")
+    assert "read and write, as far as they are trusted" in await owner.look("/people")
+    access = (await place.app.base.state.people.directory()).access_of("ann@token:http")
+    assert (access.right("hr/a.md"), access.right("a.md")) == (Right.WRITE, Right.READ)
+    await post(owner, "/people/rules/remove", folder="hr", who="ann")
+    assert (await entries(place)).keys() == {"person ann", "rule * in /"}
+
+
+async def test_somebody_from_whom_a_rule_hides_pages_does_not_get_into_the_site_that_shows_all(place: Place) -> None:
+    owner = await place.visitor()
+    for name in ("ann", "bob"):
+        await post(owner, "/people/add", name=name, principals="")
+    bob = await logged_in(place, owner, "bob")
+    await post(owner, "/people/rules", folder="hr", who="ann", right="write")
+    await bob.look("/")
+    assert bob.status == 404
+    assert "a rule hides some from this person" in await post(owner, "/people/login", name="bob")
+    await (await logged_in(place, owner, "ann")).look("/pages")
+    await post(owner, "/people/rules", folder="hr", who="*", right="read")
+    await bob.look("/")
+    assert bob.status == 200
+
+
 async def test_with_a_passkey_nothing_changes_before_it_signs(place: Place) -> None:
     owner, trust = await place.visitor(), place.app.base.state.trust
     await post(owner, "/people/add", name="ann", principals="")
@@ -183,6 +211,9 @@ REFUSED = (
     ("/people/reviewers", {"folder": HOSTILE, "who": "ann"}, "control or bidirectional"),
     ("/people/reviewers", {"folder": "../x", "who": "ann"}, "would leave it"),
     ("/people/reviewers", {"folder": "x", "who": HOSTILE}, "there is no person"),
+    ("/people/rules", {"folder": "x", "who": HOSTILE, "right": "read"}, "there is no person"),
+    ("/people/rules", {"folder": "x", "who": "*", "right": "all"}, "is no right"),
+    ("/people/rules", {"folder": HOSTILE, "who": "*", "right": "read"}, "control or bidirectional"),
     ("/people/token", {"name": HOSTILE, "level": "3", "days": "3"}, "cannot be the name of a person"),
     ("/people/token", {"name": "ann", "level": "3", "days": "3"}, "is not a principal of ann"),
 )

@@ -45,6 +45,8 @@ MANAGED = {
     ("POST", "/people/token/revoke"),
     ("POST", "/people/group"),
     ("POST", "/people/group/leave"),
+    ("POST", "/people/rules"),
+    ("POST", "/people/rules/remove"),
     ("POST", "/people/reviewers"),
     ("POST", "/people/reviewers/remove"),
     ("GET", "/state"),
