@@ -136,6 +136,10 @@ class Directory:
             person in names or any(f"{GROUP_MARK}{one}" in names for one in self.groups_of(person))
         )
 
+    def people_in(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the people whom these people and groups include, by name."""
+        return tuple(person for person in self.people if self.among(person, names))
+
     def reviewers_of(self, path: str) -> FolderReviewers | None:
         """Return the reviewers of the page: those of the nearest folder above it that has some, None if none has.
 

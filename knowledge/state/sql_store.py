@@ -52,6 +52,7 @@ KINDS = {
         SELECT principal, count(*), sum(octet_length(digest) + octet_length(origin) + 60) FROM forge.read_passage GROUP BY principal
     """,
     "HTTP sessions": "SELECT NULL, count(*), sum(octet_length(name) + coalesce(octet_length(body), 0) + 100) FROM forge.client_note",
+    "people and rules": "SELECT NULL, count(*), sum(octet_length(names) + octet_length(folder) + 60) FROM forge.directory",
     "change events": "SELECT NULL, count(*), sum(octet_length(key) + 30) FROM forge.event",
 }
 _ENROL = """

@@ -72,7 +72,10 @@ def rule_rows(found: Directory) -> Rows:
 
 def reviewer_rows(found: Directory) -> Rows:
     """Return a row for each folder that has reviewers."""
-    return [{"folder": f"{folder}/", "reviewers": list(names)} for folder, names in found.reviewers.items()]
+    return [
+        {"folder": f"{folder}/", "reviewers": list(names), "people": list(found.people_in(names))}
+        for folder, names in found.reviewers.items()
+    ]
 
 
 def _cell(value: object) -> object:

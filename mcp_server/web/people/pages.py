@@ -65,6 +65,7 @@ async def people(request: PageRequest) -> Response:
         "rules": _by_folder(directory),
         "rights": RIGHT_MEANINGS,
         "reviewers": directory.reviewers,
+        "nobody_decides": [folder for folder, names in directory.reviewers.items() if not directory.people_in(names)],
         "names": [*directory.people, *(f"{GROUP_MARK}{group}" for group in directory.groups)],
         "folders": [one.path for one in folders],
         "levels": [(int(level), level.meaning) for level in Trust if level >= Trust.READ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.contradictions.settle import ContradictionDecisions
+from mcp_server.gate.trust.reconcile import unaccounted
 from tests.support.hosts.persons import Person
 from tests.support.hosts.writers import Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
@@ -128,6 +130,20 @@ async def test_an_act_on_several_pages_takes_a_reviewer_of_all_of_them(place: Pl
     assert await decided(place, waiting, eve) == "executed"
 
 
+@pytest.mark.external
+async def test_it_is_the_same_on_postgresql(tmp_path: Path, request: pytest.FixtureRequest, schema: str) -> None:
+    url = request.getfixturevalue("postgres").url()
+    async with shown(tmp_path, database_url=url, database_schema=schema, prevent_self_review=True) as place:
+        await put(place.app.base.state, *TEAM)
+        waiting, person = await place.propose(), await place.visitor()
+        assert f"{OWN_HOST} asks for it, which is you" in await person.look(f"/proposals/{waiting.id}")
+        assert BARRED in await decided(place, waiting, Approver("eve@corp:http", "page"))
+        await person.look("/people")
+        await person.send("/people/reviewers", folder="guides", who="eve")
+        assert await decided(place, waiting, Approver("eve@corp:http", "page")) == "executed"
+        assert await unaccounted(place.app.base.state) == []
+
+
 async def test_links_in_other_folders_that_a_move_rewrites_count_too(tmp_path: Path) -> None:
     pages = {"a.md": "# A\n\nText.\n", "hr/b.md": "# B\n\nSee [A](../a.md).\n"}
     async with shown(tmp_path, pages) as place:
@@ -208,7 +224,8 @@ def test_reviewers_are_set_listed_and_removed_in_a_terminal_and_a_proposal_shows
     write(tmp_path / "kb")
     ann = Person(tmp_path)
     assert ann.here("people", "add", "bob").returncode == 0
-    assert "guides/" in ann.here("reviewers", "set", "./guides/", "bob").stdout
+    (row,) = json.loads(ann.here("reviewers", "set", "./guides/", "bob", "--json").stdout)
+    assert row == {"folder": "guides/", "reviewers": ["bob"], "people": ["bob"]}
     refused = ann.here("reviewers", "set", "guides", "eve")
     assert (refused.returncode, "no person 'eve'" in refused.stderr) == (1, True)
     waiting = ann.propose("kb_merge", path="guides/new.md", content="# New\n")

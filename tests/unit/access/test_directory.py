@@ -84,6 +84,11 @@ def test_a_person_is_among_names_by_name_or_by_group_and_nobody_never_is() -> No
     assert not TEAM.among("", ["", "@editors"])
 
 
+def test_the_people_in_names_are_those_of_its_groups_too() -> None:
+    assert TEAM.people_in(["@editors", "ada", "@nobody"]) == ("ada", "ann", "bob")
+    assert TEAM.people_in(["@nobody"]) == ()
+
+
 def test_a_person_who_is_removed_is_gone_from_groups_rules_and_reviewers() -> None:
     left = after(ADA.reviewers_set("it", ["bob", "ann"]), ADA.person_removed("bob", []), before=TEAM)
     assert "bob" not in left.people
