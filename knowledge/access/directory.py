@@ -86,8 +86,8 @@ class Directory:
 
     @cached_property
     def access_rules(self) -> AccessRules:
-        """The rules on folders, to be applied."""
-        return AccessRules(PathRule(one.who, one.folder, Right[one.names[0].upper()]) for one in self.rules)
+        """The rules on folders, to be applied. A right that somebody misspelt in the database is none."""
+        return AccessRules(PathRule(one.who, one.folder, _right(one.names)) for one in self.rules)
 
     @cached_property
     def _access(self) -> dict[str, PathAccess]:
@@ -153,3 +153,7 @@ class Directory:
             if (found := self._reviewers_by_key.get(folder)) is not None:
                 return found
         return None
+
+
+def _right(names: tuple[str, ...]) -> Right:
+    return Right.__members__.get(names[0].upper(), Right.NONE) if names else Right.NONE

@@ -82,7 +82,7 @@ def _by_folder(directory: Directory) -> Mapping[str, Sequence[tuple[str, str]]]:
     """Return who has which right in each folder that has rules."""
     found: dict[str, list[tuple[str, str]]] = {}
     for one in directory.rules:
-        found.setdefault(one.folder, []).append((one.who, one.names[0]))
+        found.setdefault(one.folder, []).append((one.who, ", ".join(one.names)))
     return dict(sorted(found.items()))
 
 

@@ -245,6 +245,7 @@ async def test_names_from_a_state_that_somebody_edited_are_shown_and_never_obeye
         DirectoryEntry("person", HOSTILE, "", (), HOSTILE, NOW),
         DirectoryEntry("group", HOSTILE, "", (), HOSTILE, NOW),
         DirectoryEntry("reviewers", "", HOSTILE, (), HOSTILE, NOW),
+        DirectoryEntry("rule", HOSTILE, "hr", (), HOSTILE, NOW),
     ):
         await state.tables.write((insert, (*entry.key, names, entry.by, entry.at)))
     await state.publish("people", ["by hand"])

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from knowledge.access.changes import MOST_NAMES, BadDirectoryChange, Changing, DirectoryChange
-from knowledge.access.directory import Directory, FolderReviewers
+from knowledge.access.directory import Directory, DirectoryEntry, FolderReviewers
 from knowledge.access.rules import Right
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -184,6 +184,12 @@ def test_the_access_of_a_principal_is_that_of_its_person_and_their_groups(
 ) -> None:
     assert TEAM.access_of(principal).right(path) is right
     assert TEAM.access_of(principal) is TEAM.access_of(principal)
+
+
+def test_a_right_that_is_none_of_ours_is_none() -> None:
+    for names in (("admin",), (), ("",)):
+        odd = Directory((*TEAM.entries, DirectoryEntry("rule", "*", "odd", names, "eve", NOW)))
+        assert odd.access_of("ann@token:http").right("odd/a.md") is Right.NONE
 
 
 def test_an_entry_keeps_who_changed_it_last() -> None:
