@@ -232,7 +232,7 @@ class Weighing:
             return named
         if unit.piece not in self._homes:
             together = [one for one in self.incoming if one.piece == unit.piece]
-            self._homes[unit.piece] = self.placer.sure_section(
+            self._homes[unit.piece] = self.placer.likely_section(
                 "\n\n".join(one.text for one in together),
                 hint=self.hint,
                 is_item=all(one.kind == "item" for one in together),

@@ -23,7 +23,6 @@ import anyio
 from knowledge.merge.document.units import cut, split_lines, units
 from knowledge.merge.evidence.place.placement import sections_of
 from knowledge.merge.model import section_name
-from knowledge.pages.markdown.inline import plain
 from mcp_server.app.settings.settings import Settings
 from tests.benchmarks.history.repository import Repository
 from tests.support.hosts.writers import Refused, Writer, writing
@@ -32,7 +31,6 @@ Kind = Literal["paragraph", "item", "section"]
 KINDS: tuple[Kind, ...] = ("paragraph", "item", "section")
 SHORTEST, LONGEST = 60, 2_500
 """Characters of a piece."""
-_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +190,10 @@ async def send_back(writer: Writer, pieces: Sequence[CutPiece]) -> AsyncIterator
 def _section_of(block: dict[str, Any], piece: CutPiece) -> str:
     section = str(block["section"] or "")
     # A written section is named itself; its former place is the section above.
-    if piece.kind == "section" and (title := _HEADING.match(piece.text.splitlines()[0])):
+    if piece.kind == "section":
         parts = section.split(" > ")
-        if (name := plain(title[1])) in parts:
+        first = next(one for one in cut(piece.text).pieces if one.kind != "blank")
+        if (name := first.section[-1]) in parts:
             return " > ".join(parts[: parts.index(name)])
     return section
 

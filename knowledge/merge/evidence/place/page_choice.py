@@ -6,15 +6,20 @@ A choice among pages is never sure enough to write to one, so the caller chooses
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from knowledge.merge.document.units import cut, heading_level, units
 from knowledge.merge.evidence.place.page_signs import PageSigns, signs_of_pages
-from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, MOST_OFFERED, Placer, Similarity, offered_place
+from knowledge.merge.evidence.place.placement import (
+    LONGEST_COMPARED,
+    MOST_OFFERED,
+    Placer,
+    Similarity,
+    begins_with_link,
+    offered_place,
+)
 from knowledge.merge.evidence.place.sister_pages import CandidatePage
 from knowledge.merge.evidence.place.text_form import form_fits
 from knowledge.merge.model import DocumentPiece, OfferedPlace
@@ -51,8 +56,6 @@ FORM = 0.6
 """Weight of a text's form among the texts of a section."""
 LIST = 1.2
 """Weight of a list in the section, for an item."""
-_LINK = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?[*_]{0,2}(?:\[[^\]\n]+\]\(|\[[^\]\n]+\]\[|<?https?://)")
-"""A text that begins with a link, which may belong to "See also", "References" or the like."""
 LEAST_SHARE = 0.00005
 """Taken for the share of a section whose rounded share is 0."""
 
@@ -124,14 +127,13 @@ def _places_of_section(
 
 def _places_of_text(content: str, path: str, placer: Placer, score: float) -> Iterator[_ScoredPlace]:
     kind = next((unit.kind for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)
-    there = units(placer.page)
-    numbers = [unit.piece for unit in there]
-    choices = placer.choices(content, is_item=kind == "item", with_references=_LINK.match(content) is not None)
+    choices = placer.choices(
+        content, is_item=kind == "item", with_references=begins_with_link(content), with_form=False
+    )
     # The text before the first heading has no name to ask for it by, unless it is all of the page.
-    for section, share in [choice for choice in choices if choice.section.path] or choices[:1]:
-        own = there[bisect_left(numbers, section.first) : bisect_left(numbers, section.end)]
+    for section, share, _ in [choice for choice in choices if choice.section.path] or choices[:1]:
         fits = 0.0 if kind != "item" else LIST if placer.lists_in(section) else -LIST
-        texts = [unit.text for unit in own if unit.kind == kind]
+        texts = placer.texts_in(section, kind)
         yield _ScoredPlace(path, section.path, score + math.log(max(share, LEAST_SHARE)) + fits, texts)
 
 

@@ -10,30 +10,39 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from heapq import nlargest
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.statements import stemming_language
-from knowledge.merge.document.units import cut, heading_level, split_lines
+from knowledge.merge.document.units import cut, heading_level, split_lines, units
+from knowledge.merge.evidence.place.section_signs import LEAST_LIKE, NEAREST, SectionSigns, shares_of
+from knowledge.merge.evidence.place.text_form import form_fits
 from knowledge.merge.evidence.place.vectors import TermVectors, count_terms, times
-from knowledge.merge.model import CutDocument, DocumentPiece, OfferedPlace, quoted_section, section_name
+from knowledge.merge.model import CutDocument, DocumentPiece, OfferedPlace, Unit, UnitKind, quoted_section, section_name
 from knowledge.pages.markdown.inline import plain
-from knowledge.search.query.analysis import analyzer
+from knowledge.search.query.analysis import stem, words
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
 """How alike texts are in meaning: for each of the first, its likeness (up to 1) to each of the second."""
 
 How = Literal["heading", "similarity", "new section", "append", "unsure"]
 
-SURE = 0.72
+SURE = 0.88
 """Share of all sections' likelihood from which a text is put into the likeliest; below, the caller is asked.
 
-Nine of ten texts with this share were cut out of that section, in four public documentation repositories (kb/decisions/0053).
+Of the texts with this share, 94 in 100 were cut out of that section, in sixteen public documentation repositories
+(kb/decisions/0117).
 """
-SURE_OF_PARENT = 0.85
+LIKELY = 0.72
+"""The same from which the text is compared with what the section says: 85 in 100 of these are from there."""
+TWIN = 0.8
+"""Cosine from which a block nearly says the text: then it is a change of that block, or belongs to a section like this one."""
+SURE_OF_PARENT = 0.8
 """The same for the section in which a new subsection is made."""
 MOST_OFFERED = 3
 NEIGHBOUR = 0.5
@@ -57,6 +66,7 @@ _REFERENCE = frozenset(
     )
     for name in names.split(", ")
 )
+_LINK = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?[*_]{0,2}(?:\[[^\]\n]+\]\(|\[[^\]\n]+\]\[|<?https?://)")
 _DEFINITION = re.compile(r" {0,3}\[[^\]\n]+\]:[ \t]*\S")
 _SEE_ALSO = re.compile(r"[ *_]{0,3}(?:see (?:also|further)|further reading|siehe auch|voir aussi)\b", re.IGNORECASE)
 _LEADS_IN = re.compile(r":[*_\s]*$")
@@ -89,25 +99,8 @@ class SectionChoice(NamedTuple):
 
     section: PageSection
     share: float
-
-
-class SectionFeatures(NamedTuple):
-    """The signs that a section is the place of a text; the first four are likenesses, 0..1."""
-
-    words: float
-    heading: float
-    meaning: float
-    nearest_block: float
-    length: float
-    """Natural logarithm of one plus its number of characters: a text more likely belongs to a long section."""
-    list_fits: float
-    """For an item 1 if the section has a list, else -1; for other text 0."""
-    before_headings: float
-    """1 for the text before the first heading."""
-
-
-WEIGHTS = SectionFeatures(7.3, 3.6, 1.8, 0.9, 0.5, 1.2, -2.2)
-"""Fitted by a softmax over the sections of a page, on pieces cut out of public documentation (kb/decisions/0053)."""
+    nearest: float = 0.0
+    """The cosine of the text with the most similar block there, where blocks were compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +161,11 @@ def is_reference(section: PageSection, page: CutDocument) -> bool:
     return section.heading is None and bool(own) and all(map(_closes_text, own))
 
 
+def begins_with_link(text: str) -> bool:
+    """Return whether `text` may belong to "See also", "References" or the like."""
+    return _LINK.match(text) is not None
+
+
 def _closes_text(piece: DocumentPiece) -> bool:
     """Return whether a piece only closes a text: link definitions, footnotes, a pointer to further reading."""
     if piece.kind != "paragraph":
@@ -210,10 +208,6 @@ def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace
     return OfferedPlace(path, name, round(fit, 4), f"its words resemble those of {of} ({fit:.2f} of 1)", call)
 
 
-def _score(found: SectionFeatures) -> float:
-    return math.fsum(weight * value for weight, value in zip(WEIGHTS, found, strict=True))
-
-
 class Placer:
     """Decides where things belong in one page."""
 
@@ -253,7 +247,7 @@ class Placer:
             return self._in(within, text, "heading")
         if (named := self.named(path, within)) is not None and _inside(named, within):
             return self._in(named, text, "heading")
-        choices = self.choices(text, hint=" ".join((hint, *path[-1:])), within=within, is_item=is_item)
+        choices = self._for(text, hint=" ".join((hint, *path[-1:])), within=within, is_item=is_item)
         if namesakes := [choice for choice in choices if choice.section in self.sections_named(path)]:
             # The page has several sections of that name: the caller means one of them, not another new one.
             return self._in(namesakes[0].section, text, "unsure", namesakes)
@@ -263,12 +257,20 @@ class Placer:
             if parent is None or not _inside(parent, within):
                 parent = within or self.title
             return self._new_section(choices, parent, level)
-        return self._in(choices[0].section, text, "similarity" if choices[0].share >= SURE else "unsure", choices)
+        best = choices[0]
+        sure = best.share >= SURE and best.nearest <= TWIN
+        return self._in(best.section, text, "similarity" if sure else "unsure", choices)
 
-    def sure_section(self, text: str, *, hint: str = "", is_item: bool = False) -> PageSection | None:
-        """Return the section that text without a heading surely belongs to; None if that would be a guess."""
-        best = self.choices(text, hint=hint, is_item=is_item)[0]
-        return best.section if best.share >= SURE else None
+    def likely_section(self, text: str, *, hint: str = "", is_item: bool = False) -> PageSection | None:
+        """Return the section that text without a heading most likely belongs to; None if that would be a guess."""
+        best = self._for(text, hint=hint, is_item=is_item)[0]
+        return best.section if best.share >= LIKELY else None
+
+    def _for(
+        self, text: str, *, hint: str, is_item: bool, within: PageSection | None = None
+    ) -> tuple[SectionChoice, ...]:
+        links = begins_with_link(text)
+        return self.choices(text, hint=hint, within=within, is_item=is_item, with_references=links)
 
     def _in(self, section: PageSection, text: str, how: How, choices: Sequence[SectionChoice] = ()) -> Placement:
         return Placement(section.path, self.line_after(self.spot(section, text)), how, tuple(choices))
@@ -289,7 +291,8 @@ class Placer:
         if level > usual and above:
             # The heading came as a subsection: the likeliest section of the level above holds it.
             holders = [one for one in inside if one.level == max(above)]
-            total = sum(map(under, holders)) or 1.0
+            # Of all that is there: a single section of that level need not be the one.
+            total = under(parent) or 1.0
             found = [SectionChoice(one, round(under(one) / total, 4)) for one in holders]
             likely = tuple(sorted(found, key=lambda one: -one.share))
             holder = likely[0].section
@@ -336,15 +339,18 @@ class Placer:
         if not wanted:
             return ()
         last = self._by_last_heading.get(wanted[-1], ())
-        # A snippet's path may start with the page's title or leave it out, so in the end only the last heading counts.
+        # A snippet's path may start with its own title, so for a section right below the page's title only the last heading counts.
+        # Deeper ones (`Parameters` of another method) are not meant by a path that the page lacks.
+        below_title = len(self.title.path) + 1
         for found in (
             [section for section, path in last if path == wanted],
             [section for section, path in last if path[-len(wanted) :] == wanted],
-            [section for section, _ in last],
+            [section for section, path in last if len(path) <= below_title],
         ):
             if found:
                 return found
-        return self._by_heading_words.get(self._heading_words(wanted[-1]), ())
+        alike = self._by_heading_words.get(self._heading_words(wanted[-1]), ())
+        return alike if len(wanted) == 1 else [section for section in alike if len(section.path) <= below_title]
 
     @cached_property
     def _by_last_heading(self) -> Mapping[str, Sequence[tuple[PageSection, tuple[str, ...]]]]:
@@ -364,7 +370,8 @@ class Placer:
         return found
 
     def _heading_words(self, heading: str) -> frozenset[str]:
-        return frozenset(analyzer(self.language).terms(heading))
+        # With stop words: "First day" is not "Before first day".
+        return frozenset(stem(word, self.language) for word in words(heading))
 
     # Sections and blocks by likeness
 
@@ -376,11 +383,13 @@ class Placer:
         within: PageSection | None = None,
         is_item: bool = False,
         with_references: bool = False,
+        with_form: bool = True,
     ) -> tuple[SectionChoice, ...]:
         """Return the sections that `text` may go into, likeliest first; their shares add up to 1.
 
         The words of `hint` count as much as a heading's. `within` limits the choice to a section and those inside it.
-        `with_references` admits sections such as "See also", which only links belong to.
+        `with_references` admits sections such as "See also", which only links belong to. Without `with_form`, how an item is
+        written decides nothing.
         """
         limits = _Among(within, with_references)
         among, vectors, headings = self._choice(limits)
@@ -394,30 +403,29 @@ class Placer:
         if self.similarity is not None:
             texts = [f"{' '.join(among[i].path)}\n{self._body(among[i])}"[:LONGEST_COMPARED] for i in order]
             meant = [from_meaning(one) for one in self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]]
-        nearest = self._nearest_blocks(limits, asked)
-        scores = [
-            _score(
-                SectionFeatures(
-                    words=words.get(index, 0.0),
+        blocks = self._alike_blocks(limits, asked)
+        forms = self._forms(text, [among[index] for index in order]) if is_item and with_form else [0.0] * len(order)
+        most = max([LEAST_LIKE, *words.values()])
+        shares = shares_of(
+            [
+                SectionSigns(
+                    words=words.get(index, 0.0) / most,
                     heading=heads.get(index, 0.0),
                     meaning=mean,
-                    nearest_block=nearest.get(among[index], 0.0),
+                    blocks=math.fsum(nlargest(NEAREST, blocks.get(among[index], ()))) / NEAREST,
                     length=math.log1p(len(self._body(among[index]))),
                     list_fits=(1.0 if self.lists_in(among[index]) else -1.0) if is_item else 0.0,
+                    form=form,
                     before_headings=float(among[index].level == 0),
                 )
-            )
-            for index, mean in zip(order, meant, strict=True)
-        ]
-        # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
-        likelihoods = [math.exp(score - max(scores)) for score in scores]
-        total = math.fsum(likelihoods)
-        shares = [round(one / total, 4) for one in likelihoods]
+                for index, mean, form in zip(order, meant, forms, strict=True)
+            ]
+        )
         ranked = sorted(zip(order, shares, strict=True), key=lambda one: (-one[1], one[0]))
-        return tuple(SectionChoice(among[index], share) for index, share in ranked)
+        return tuple(SectionChoice(one := among[index], share, max(blocks.get(one, [0.0]))) for index, share in ranked)
 
-    def _nearest_blocks(self, limits: _Among, asked: Counter[str]) -> dict[PageSection, float]:
-        """Return, for each section with a block like the text, the likeness of its most similar block."""
+    def _alike_blocks(self, limits: _Among, asked: Counter[str]) -> Mapping[PageSection, Sequence[float]]:
+        """Return, for each section with blocks like the text, their likeness."""
         if limits not in self._all_blocks:
             among = self._choice(limits)[0]
             pairs = [
@@ -428,10 +436,25 @@ class Placer:
             ]
             self._all_blocks[limits] = [section for section, _ in pairs], TermVectors([terms for _, terms in pairs])
         holders, vectors = self._all_blocks[limits]
-        nearest: dict[PageSection, float] = {}
+        alike: dict[PageSection, list[float]] = {}
         for number, likeness in vectors.cosines(asked).items():
-            nearest[holders[number]] = max(likeness, nearest.get(holders[number], 0.0))
-        return nearest
+            alike.setdefault(holders[number], []).append(likeness)
+        return alike
+
+    def _forms(self, text: str, sections: Sequence[PageSection]) -> Sequence[float]:
+        item = next((unit.text for unit in units(cut(text)) if unit.kind == "item"), text)
+        return form_fits(item, [self.texts_in(section, "item") for section in sections])
+
+    def texts_in(self, section: PageSection, kind: UnitKind | None) -> Sequence[str]:
+        """Return the section's own paragraphs, items or other texts of that kind."""
+        numbers, found = self._units
+        own = found[bisect_left(numbers, section.first) : bisect_left(numbers, section.end)]
+        return [unit.text for unit in own if unit.kind == kind]
+
+    @cached_property
+    def _units(self) -> tuple[Sequence[int], Sequence[Unit]]:
+        found = units(self.page)
+        return [unit.piece for unit in found], found
 
     def lists_in(self, section: PageSection) -> Sequence[int]:
         """Return the piece indexes of the lists directly in the section."""

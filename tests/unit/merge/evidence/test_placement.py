@@ -93,7 +93,7 @@ def test_a_heading_that_there_is_twice_does_not_decide() -> None:
 
 
 def test_text_without_a_heading_goes_after_the_block_most_like_it_in_the_likeliest_section() -> None:
-    found = placed(cut(PAGE), "A rollback starts the previous image on one server first.")
+    found = placed(cut(PAGE), "A rollback starts the previous image on one server within minutes.")
     assert (found.section, found.how) == (("Deploys", "Rollback"), "similarity")
     assert found.after_line == line("previous image")
     best, runner_up, *_ = found.choices
@@ -146,6 +146,62 @@ def test_a_section_like_nothing_stands_before_what_closes_the_page() -> None:
     found = placed(cut(PAGE), "Zebras graze.", path=("Zoo",), level=1)
     assert (found.section, found.level) == (("Deploys",), 2)
     assert found.after_line == line("Migrations")
+
+
+def test_one_section_of_the_level_above_does_not_hold_every_new_subsection() -> None:
+    page = cut(
+        "# Net\n\nThe log of the network is written by the browser, which can be asked whether it logs now.\n\n"
+        "## Methods\n\n### start\n\nStarts.\n"
+    )
+    found = placed(page, "Whether the network is logged now by the browser.", path=("logging",), level=3)
+    assert (found.how, found.section) == ("unsure", ("Net", "Methods"))
+
+
+def test_headings_that_differ_in_small_words_name_different_sections() -> None:
+    page = cut("# Team\n\n## Before first day\n\nAn account is made.\n\n## Lunch\n\nIn the kitchen.\n")
+    assert placed(page, "A tour.", path=("First day",), level=2).how == "new section"
+    assert placed(page, "A tour.", path=("Before the first days",), level=2).how == "new section"
+    assert placed(page, "A tour.", path=("Before first days",), level=2).section == ("Team", "Before first day")
+
+
+def test_a_heading_below_a_new_one_is_no_heading_of_another_section() -> None:
+    page = cut("# Class\n\n## Methods\n\n### name()\n\nIts name.\n\n#### Returns\n\nA text.\n")
+    assert Placer(page).named(("Constructor", "Returns")) is None
+    assert Placer(page).named(("Notes", "Methods")) is not None
+    assert Placer(page).named(("name()", "Returns")) is not None
+    assert Placer(page).named(("Returns",)) is not None
+
+
+def test_an_item_goes_where_items_are_written_like_it() -> None:
+    page = cut(
+        "# Cake\n\n## Ingredients\n\n- flour, a pound of it\n- milk, a cup of it\n- eggs, three of them\n\n"
+        "## Baking\n\n1. Stir the flour into the milk.\n2. Add the eggs.\n3. Bake the cake.\n"
+    )
+    for item, section in (("1. Warm the milk and the eggs.", "Baking"), ("- warm milk and eggs", "Ingredients")):
+        found = Placer(page).place(item, is_item=True)
+        assert (found.section, found.how) == (("Cake", section), "similarity")
+
+
+def test_an_item_that_begins_with_a_link_may_go_to_the_section_of_links() -> None:
+    page = cut(
+        "# Scanner\n\nHow we scan.\n\n## Supply\n\nIt needs paper.\n\n"
+        "## See also\n\n- [Printer](printer.md)\n- [Fax](fax.md)\n"
+    )
+    found = Placer(page).place("- [Glass of the scanner](glass.md)", is_item=True)
+    assert found.choices[0].section.path == ("Scanner", "See also")
+    found = Placer(page).place("- The glass of the scanner", is_item=True)
+    assert ("Scanner", "See also") not in {choice.section.path for choice in found.choices}
+
+
+def test_a_text_that_a_section_nearly_says_is_asked_about() -> None:
+    page = cut(
+        "# Mail\n\n## One person\n\nSubject: travel between two dates for one person, its budget and project.\n\n"
+        "## Food\n\nBread and soup.\n"
+    )
+    found = placed(page, "Subject: travel between two dates for one person, its budget and a project.")
+    assert (found.how, found.section) == ("unsure", ("Mail", "One person"))
+    assert found.choices[0].share >= SURE
+    assert placed(page, "Subject: travel between two dates for a group and its budget.").how == "similarity"
 
 
 def test_meaning_decides_where_words_do_not() -> None:
