@@ -26,7 +26,7 @@ from knowledge.state.transfer.ports import WholeState
 from knowledge.state.transfer.sqlite_state import processes_with
 from mcp_server.app.factories.whole_state import StatePlace, digest_of, opened_backup, save, state_place
 from mcp_server.app.knowledge_base import utc_now
-from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.settings import DATABASE, Settings
 from mcp_server.app.settings.values import database_url
 from mcp_server.app.settings.values import schema as checked_schema
 from mcp_server.app.state_copies.restore import KEPT
@@ -91,7 +91,8 @@ class StateCopies:
         return await beside(partial(self._saved, place, file))
 
     async def _saved(self, place: StatePlace, file: Path) -> SavedState:
-        files, missing = files_in(place.file.parent), left_out(place.file.parent)
+        files = files_in(place.file.parent)
+        missing = left_out(place.file.parent, has_pages=self._settings.pages == DATABASE)
         async with place.as_it_is() as state:
             await state.begin(alone=False)
             saved = await save(state, file, self._root, complete=partial(add_to, files))

@@ -28,9 +28,10 @@ class RestoredFiles(NamedTuple):
     kept: Sequence[str]
 
 
-def left_out(folder: Path) -> Sequence[str]:
-    """Return what a backup of this state folder does not hold, each with the reason."""
-    return [*([USE_LEFT_OUT] if (folder / USE_FILE).exists() else []), CACHES_LEFT_OUT, PAGES_LEFT_OUT]
+def left_out(folder: Path, *, has_pages: bool) -> Sequence[str]:
+    """Return what a backup of this state folder does not hold, each with the reason. `has_pages`: the state has the pages, too."""
+    use = [USE_LEFT_OUT] if (folder / USE_FILE).exists() else []
+    return [*use, CACHES_LEFT_OUT, *([] if has_pages else [PAGES_LEFT_OUT])]
 
 
 def files_in(folder: Path) -> Mapping[str, bytes]:

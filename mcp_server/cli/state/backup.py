@@ -9,7 +9,7 @@ from pathlib import Path
 from knowledge.pages.vault import Vault
 from knowledge.state.transfer.move import contents
 from mcp_server.app.factories.whole_state import opened_backup, save, state_place
-from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.settings import DATABASE, Settings
 from mcp_server.app.state_copies.restore import Restored, keep, replace
 from mcp_server.app.state_copies.saved_files import add_to, files_in, left_out, saved_in
 from mcp_server.cli.state.contents import contents_fields, show_contents, table_progress
@@ -35,7 +35,8 @@ def restore_arguments(parser: argparse.ArgumentParser) -> None:
 async def backup(args: argparse.Namespace, settings: Settings) -> int:
     """Save the state as it is at this moment; servers may go on writing."""
     place, root = state_place(settings), Vault.open(settings.kb).root
-    files, missing = files_in(place.file.parent), left_out(place.file.parent)
+    files = files_in(place.file.parent)
+    missing = left_out(place.file.parent, has_pages=settings.pages == DATABASE)
     async with place.opened() as state:
         await state.begin(alone=False)
         with table_progress(shown=not settings.json) as on_step:

@@ -312,3 +312,22 @@ async def test_while_the_database_is_away_pages_are_read_and_nothing_is_written(
             while (await one.client.call_tool("kb_merge", wanted)).is_error:  # noqa: ASYNC110 - another process
                 await anyio.sleep(0.05)
         assert "7 minutes" in await one.read(PAGE)
+
+
+def test_a_backup_holds_the_pages_and_a_restore_takes_the_copies_back(team: Team) -> None:
+    team.mirrored("one")
+    (team.kb("one") / "a.md").write_text("# A\n", encoding="utf-8")
+    (team.kb("one") / "a.bin").write_bytes(b"\x00\x01")
+    assert team.mirrored("one")["taken"] == ["a.bin", "a.md"]
+    saved = team.run("one", "state", "backup", str(team.folder / "saved.db"))
+    assert saved.returncode == 0, saved.stderr
+    assert "the Markdown files" not in saved.stderr
+    (team.kb("one") / "a.md").write_text("# A, later\n", encoding="utf-8")
+    (team.kb("one") / "b.md").write_text("# B\n", encoding="utf-8")
+    assert team.mirrored("one")["taken"] == ["a.md", "b.md"]
+    restored = team.run("one", "state", "restore", str(team.folder / "saved.db"), "--yes")
+    assert restored.returncode == 0, restored.stderr
+    assert team.mirrored("one") == team.mirrored("two") == {"taken": [], "failed": {}, "lacking": {}}
+    assert sorted(file.name for file in team.kb("one").iterdir()) == ["a.bin", "a.md"]
+    assert (team.kb("one") / "a.md").read_text(encoding="utf-8") == "# A\n"
+    assert (team.kb("two") / "a.bin").read_bytes() == b"\x00\x01"
