@@ -120,6 +120,8 @@ class _Served:
     ) -> None:
         self.manager, self.session, self.transport = manager, session, transport
         self.begun, self.settled = False, anyio.Event()
+        self.opening = False
+        """Whether it is a stream that is not yet noted as its session's newest."""
 
     async def put(self, message: JSONRPCMessage) -> None:
         """Give it a message of its client that arrived elsewhere."""
@@ -281,6 +283,7 @@ class SharedSessions(StreamableHTTPSessionManager):
         if (older := self._streams.get(session.hash)) is not None:
             await older[1].transport.terminate()
         self._streams[session.hash] = (stream, served)
+        served.opening = True
 
         def forget() -> None:
             if self._streams.get(session.hash) == (stream, served):
@@ -288,6 +291,9 @@ class SharedSessions(StreamableHTTPSessionManager):
 
         connection.exit_stack.callback(forget)
         await self.notes.open_stream(session.hash, stream)
+        served.opening = False
+        if await self.notes.newest_stream(session.hash) != stream:  # an event that told of it was passed over until now
+            await served.transport.terminate()
         await self._subscribers.attach(connection, session.hash, session.owner)
 
     async def _take(
@@ -331,7 +337,8 @@ class SharedSessions(StreamableHTTPSessionManager):
             await served.put(JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=cancelled))
         elif kind == "stream" and (here := self._streams.get(session)) is not None:
             stream, served = here
-            if await self.notes.newest_stream(session) != stream:
+            # While it opens, the newest one on record is still the stream before it.
+            if not served.opening and await self.notes.newest_stream(session) != stream:
                 await served.transport.terminate()
 
 

@@ -202,7 +202,18 @@ async def test_a_stream_hears_of_what_was_subscribed_and_changed_in_other_proces
             assert ResourceUpdatedNotification.model_validate(told).params.uri == uri
 
 
-async def test_the_newest_stream_of_a_session_is_its_only_one_and_ends_with_the_session(settings: Settings) -> None:
+@pytest.mark.parametrize("late_s", [0, 0.3])
+async def test_the_newest_stream_of_a_session_is_its_only_one_and_ends_with_the_session(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, late_s: float
+) -> None:
+    """Also if a server hears of the stream before while it notes its own."""
+    opened = ClientNotes.open_stream
+
+    async def open_late(notes: ClientNotes, session: str, stream: str) -> None:
+        await anyio.sleep(late_s)
+        await opened(notes, session, stream)
+
+    monkeypatch.setattr(ClientNotes, "open_stream", open_late)
     async with two_servers(settings) as servers, by_hand(servers) as client, client.sent(0) as first:
         async with client.sent(1) as second:
             assert await first.next() is None
