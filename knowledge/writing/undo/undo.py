@@ -160,7 +160,8 @@ class Undo:
         before: int | None = None
         while lines := await self._ledger.history(path, limit=BATCH, before=before):
             for line in lines:
-                if line.revision == revision:
+                # A move leaves the revision as it was, and returning to it takes the move back.
+                if line.revision == revision and line.moved_from is None:
                     return list(acts.values())
                 if not any(act.first <= line.id <= act.last for act in acts.values()):
                     acts[line.id] = await self._act(line)
