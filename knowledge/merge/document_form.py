@@ -13,6 +13,8 @@ from knowledge.pages.document import Heading, find_heading
 
 SHORTEST_UNCLEAR = 20
 """Words a page must have for content of its length to be "unclear"; on a shorter page such content is an addition."""
+LONG_PAGE = 4_000
+"""Characters of a page of which `kb_read` shows only the beginning unless it is asked for more."""
 BEGINNING = 60
 """The number of lines that nearly always show how content begins, even after front matter."""
 
@@ -42,7 +44,8 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     content is a whole document if it begins as `base` does, with front matter, or with its own title; if it begins with
     the first block of `base` and has all its headings; or if it keeps half of the words of `base`. Otherwise it is
     "unclear" if it is long for a part of the page and begins as `base` does, has no heading, or brings headings to a
-    page without any. All other content is a snippet.
+    page without any. So it is if it could be a whole document but has nothing of the second half of a long page. All other
+    content is a snippet.
 
     Raises:
         NoSuchSection: no section has that name; the error lists those that exist.
@@ -126,14 +129,16 @@ def _form(base: CutDocument, content: str) -> Form:
     if begins is None:
         return "snippet"
     first = next((piece for piece in base.pieces if piece.kind == "heading"), None)
-    if begins.kind == "front":
-        return "document"
-    if begins.kind == "heading" and first is not None:
-        # A translation or a rewrite has its own title.
-        titles = heading_level(begins) == heading_level(first) == 1
-        if titles or begins.section[-1] == first.section[-1]:
-            return "document"
+    if begins.kind == "front" or (first is not None and _has_own_title(begins, first)):
+        return "unclear" if _may_be_a_beginning(base, content) else "document"
     return _form_by_words(base, content, begins, first)
+
+
+def _has_own_title(begins: DocumentPiece, first: DocumentPiece) -> bool:
+    """Return whether content that begins so has the title of the page, or one of its own as a translation or a rewrite has."""
+    if begins.kind != "heading":
+        return False
+    return heading_level(begins) == heading_level(first) == 1 or begins.section[-1] == first.section[-1]
 
 
 def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first: DocumentPiece | None) -> Form:
@@ -156,6 +161,24 @@ def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first
         return "document" if begins_alike else "unclear"
     # A page cut short, or its beginning with something new below: guessing here could remove the rest.
     return "unclear" if begins_alike and 4 * has.total() >= had.total() else "snippet"
+
+
+def _may_be_a_beginning(base: CutDocument, content: str) -> bool:
+    """Return whether `content` keeps nothing of the second half of a long page and is short itself.
+
+    That is what a caller sends who has read only the beginning; nobody knows whether the rest is to be removed.
+    """
+    pieces = [piece for piece in base.pieces if piece.kind != "blank"]
+    words = [len(piece.text.split()) for piece in pieces]
+    if len(base.text) < LONG_PAGE or 2 * len(content.split()) >= sum(words):
+        return False
+    places: dict[str, int] = {}
+    for number, piece in enumerate(pieces):
+        places.setdefault(piece.text.strip(BLANK), number)  # of equal blocks, such as rulers, the first
+    last = max(
+        (places.get(piece.text.strip(BLANK), -1) for piece in cut(content).pieces if piece.kind != "blank"), default=-1
+    )
+    return 2 * sum(words[last + 1 :]) >= sum(words)
 
 
 def _has_headings(base: CutDocument, content: str) -> bool:

@@ -43,9 +43,9 @@ TAKEN_AS_SNIPPET = (
 )
 
 WHOLE_OR_PART = (
-    "nothing is written: it is not clear whether this is the whole page or a part of it, because it is as long as the page, keeps "
-    "less than half of its words and does not begin with its title. To replace the page, send the call again with "
-    'section="*"; to add to it, name the section'
+    "nothing is written: it is not clear whether this is the whole page or a part of it, because it keeps less than half of the "
+    "page's words. kb_read shows only the beginning of a long page, unless it is asked for view='full'. To replace the page, send the "
+    'call again with section="*"; to change or add to a part, name the section'
 )
 RELATION_UNSURE = (
     "some statements are not written, because they may be other versions of statements on the page; repeat this call with "

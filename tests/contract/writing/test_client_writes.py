@@ -592,3 +592,19 @@ async def test_a_page_that_is_reached_through_a_link_is_one_page(host: Writer) -
     (host.root / "away.md").symlink_to("/etc/hostname")
     with pytest.raises(Refused, match="leaves the knowledge base"):
         await host.merge("away.md", "# X\n")
+
+
+async def test_a_page_of_which_only_the_beginning_was_shown_loses_nothing_when_it_is_sent_back(host: Writer) -> None:
+    text = "# Pumps\n\n" + "".join(
+        f"Pump {n} was checked on the morning round and ran without noise.\n\n" for n in range(90)
+    )
+    write(host.root, {"pumps.md": text})
+    shown = await host.call("kb_read", path="pumps.md")
+    assert len(shown["text"]) < len(text) / 2
+    sent = shown["text"].replace("Pump 1 was", "Pump 1 (new) was")
+    answer = await host.merge("pumps.md", sent, base_revision=shown["revision"])
+    assert answer["status"] == "analysis"
+    assert "view='full'" in answer["note"]
+    assert host.text("pumps.md") == text
+    whole = await host.merge("pumps.md", sent, base_revision=shown["revision"], section="*")
+    assert whole["status"] == "done"

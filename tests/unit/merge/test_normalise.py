@@ -157,3 +157,43 @@ def test_a_caller_may_say_that_it_is_the_whole_page(content: str) -> None:
 
 def test_whatever_is_sent_to_an_empty_page_is_the_page() -> None:
     assert as_document(cut(""), "anything\n", path="a.md").form == "document"
+
+
+LONG = "# Log\n\n" + "".join(
+    f"Entry {n}: pump {n} was checked by whoever was on duty, and ran without noise.\n\n" for n in range(80)
+)
+
+
+@pytest.mark.parametrize(
+    "page", [LONG, f"---\nk: v\n---\n\n{LONG}", LONG.replace("Entry 40", "---\n\n## Later\n\nEntry 40")]
+)
+@pytest.mark.parametrize("shown", [7, 1_200, 3_000])
+def test_the_beginning_of_a_long_page_is_not_taken_for_the_page(page: str, shown: int) -> None:
+    """`kb_read` shows the beginning of a long page; sent back with a change it would remove everything else."""
+    body = page.removeprefix("---\nk: v\n---\n\n")
+    for sent in (
+        body[:shown],
+        page[: len(page) - len(body) + shown],
+        f"{body[:shown]}\n\nEntry 99: new.\n",
+    ):
+        assert as_document(cut(page), sent, path="a.md").form == "unclear"
+        assert as_document(cut(page), sent, path="a.md", section="*").form == "document"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        LONG.replace("checked", "inspected"),
+        LONG[: len(LONG) // 3] + LONG[-400:],
+        LONG[: len(LONG) * 3 // 4],
+        "# Log\n\n" + "".join(f"Eintrag {n}: Pumpe {n} wurde geprüft und lief ohne Geräusch.\n\n" for n in range(80)),
+    ],
+    ids=["edited", "without its middle", "most of it", "translated"],
+)
+def test_what_has_an_end_or_is_long_enough_is_the_page(sent: str) -> None:
+    assert as_document(cut(LONG), sent, path="a.md").form == "document"
+
+
+def test_of_a_short_page_nothing_was_left_out_when_it_was_read() -> None:
+    page = LONG[:3_000]
+    assert as_document(cut(page), page[:500], path="a.md").form == "document"
