@@ -17,11 +17,16 @@ AT_ONCE, OF_ONE = 4, 1
 
 
 class FairUse:
-    """Decides when a call begins. `most_at_once` calls of one caller may be in progress; None sets no limit, as `counts` None."""
+    """Decides when a call begins. `most_at_once` calls of one caller may be in progress; None sets no limit, as `counts` None.
 
-    def __init__(self, counts: CallCounts | None = None, most_at_once: int | None = None) -> None:
+    Of them, `of_one` run at a time in each lane; the others wait.
+    """
+
+    def __init__(
+        self, counts: CallCounts | None = None, most_at_once: int | None = None, *, of_one: int = OF_ONE
+    ) -> None:
         self._counts, self._most_at_once = counts, most_at_once
-        self._turns = Turns({"read": AT_ONCE, "change": AT_ONCE}, each=OF_ONE)
+        self._turns = Turns({"read": AT_ONCE, "change": AT_ONCE}, each=of_one)
         self._in_progress: Counter[str] = Counter()
 
     @asynccontextmanager

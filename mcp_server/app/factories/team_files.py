@@ -52,7 +52,7 @@ class VaultFiles:
         found = []
         for path in self._below(str(folder), name, 0) if self._vault.is_plain(name) else [name]:
             status = self._status(path)
-            if status is not None and (stat.S_ISLNK(status.st_mode) or self._vault.file_stamp(path) is not None):
+            if status is not None and (not stat.S_ISREG(status.st_mode) or self._vault.file_stamp(path) is not None):
                 stamp = stamp_of(status)
                 found.append(ListedFile(path, stamp.size, f"{stamp.size}-{stamp.mtime_ns}-{stamp.inode}"))
         return sorted(found, key=lambda entry: entry.path)

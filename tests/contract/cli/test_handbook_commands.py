@@ -135,11 +135,13 @@ def test_git(home: Home) -> None:
         home.run(command, NOTHING_FOUND.get(command, 0))
     (home.folder / "coffee.md").write_text("# Coffee\n\nThe beans are on the second shelf.\n", encoding="utf-8")
     home.run(f"{secret} knowledge-forge new guides/coffee --from ~/coffee.md --kb ~/notes")
+    home.run("git init -q --bare ~/shared.git && git -C ~/notes remote add origin ~/shared.git")
+    home.run("git -C ~/notes push -q --set-upstream origin HEAD")
     told = [home.run(command) for command in page[first_look:]]
     assert "cursor on behalf of" in told[0]
     assert "Forge-Host: cursor" in told[1]
     newest = home.run("git -C ~/notes log -1 --format=%h --abbrev=9").strip()
-    assert f"commit {newest}" in told[-1]
+    assert f"commit {newest}" in told[2]
     assert home.run("git -C ~/notes status --porcelain") == ""
 
 

@@ -20,6 +20,7 @@ from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
+from mcp_server.fair_use.admission import FairUse
 from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered, CallFailed, Gate
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
@@ -273,7 +274,7 @@ async def test_another_calls_late_read_of_trust_does_not_count_for_this_one(sett
             earlier_is_done.set()
 
         tools = [replace(NOTE, name="quick"), replace(NOTE, plan=wait_for_the_other)]
-        gate = Gate(tools, services, app.gate._proposing)
+        gate = Gate(tools, services, app.gate._proposing, fair_use=FairUse(of_one=2))
         gate._services = replace(services, state=Slow())  # type: ignore[arg-type]  # only what the gate asks
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(earlier)

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from mcp_server.app.settings.editor_link import editor_link
+from mcp_server.web.access.cookies import SiteCookies
 from mcp_server.web.knowledge_pages import map_pages, map_tree, page_text
 from mcp_server.web.text.site_addresses import folder_address, page_address, tag_address
 from tests.support.hosts.writers import writing
@@ -401,8 +402,9 @@ async def test_a_page_opens_in_the_chosen_editor_on_this_machine_only(tmp_path: 
         (address,) = re.findall(r'href="(vscode:[^"]+)"', html)
         assert unescape(address) == f"vscode://file{quote(str(configured.settings.kb))}/te%22a%20%3Cb%3E.md:1"
         assert "“Open in VS Code” opens the file on this machine." in said(html)
-        cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in visitor.http.cookies.jar)
-        public = {"host": "forge.example.com", "cookie": cookies}
+        # The same session, as a browser at the public address has it.
+        (session,) = (cookie.value for cookie in visitor.http.cookies.jar if "review" in cookie.name)
+        public = {"host": "forge.example.com", "cookie": f"{SiteCookies(None, secure=True).session}={session}"}
         elsewhere = await visitor.http.get(page_address(name), headers=public)
         assert elsewhere.status_code == 200
         assert "Open in VS Code" not in elsewhere.text
