@@ -6,6 +6,9 @@ from datetime import datetime, timedelta
 
 CLOCKS_APART_S = 60.0
 """Seconds by which the clocks of machines that share a state may differ before one machine ignores another's leases."""
+MACHINE_LEASE = "machine"
+"""The lease of a machine on a folder that several may use. It outlives the machine's processes for a minute, so it doesn't show that
+the state is in use."""
 
 
 def latest_end(now: datetime, lease_s: float) -> datetime:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from playwright.async_api import Browser, BrowserContext, CDPSession, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, CDPSession, Error, Page, async_playwright
 
 from tests.external.programs import unavailable
 
@@ -44,7 +44,13 @@ class Person:
     devtools: CDPSession | None = None
 
     async def go(self, path: str) -> None:
-        await self.page.goto(f"{self.place.address}{path}")
+        try:
+            await self.page.goto(f"{self.place.address}{path}")
+        except Error as error:
+            # On a busy machine Chromium drops a navigation that begins while the last one is still ending.
+            if "ERR_ABORTED" not in str(error):
+                raise
+            await self.page.goto(f"{self.place.address}{path}")
 
     async def log_in(self) -> None:
         await self.page.goto(await self.place.link())

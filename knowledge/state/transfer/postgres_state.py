@@ -10,6 +10,7 @@ from typing import Any
 from psycopg.errors import LockNotAvailable
 
 from knowledge.errors import StateInUse
+from knowledge.leases import MACHINE_LEASE
 from knowledge.state.postgres.database import Connection, PostgresAddress
 from knowledge.state.postgres.schema import LOCK_WAIT, PostgresSchema
 from knowledge.state.transfer.layout import PostgresColumn, StateTable, matched, tables
@@ -75,7 +76,9 @@ class PostgresWholeState:
         listening = await self._ask(_LISTENING, (f'LISTEN "{self._schema.name}"',))
         held = await self._ask(_LEASES, (MARK_LEASE,))
         users = [f"session {pid} from {address}" for pid, address in listening]
-        users += [f"process {holder.partition('-')[0]} (lease {name!r})" for name, holder in held]
+        users += [
+            f"process {holder.partition('-')[0]} (lease {name!r})" for name, holder in held if name != MACHINE_LEASE
+        ]
         if users:
             await self.close()
             raise StateInUse(self.place, users)

@@ -18,11 +18,10 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import KnowledgeError, VaultUnavailable
-from knowledge.leases import holds
+from knowledge.leases import MACHINE_LEASE, holds
 from knowledge.state.ports import StateStore
 from knowledge.writing.files.shared_folder import FolderFault, fault_of
 
-LEASE = "machine"
 LEASE_S, RENEWED_S = 60.0, 20.0
 ALONE = " (alone)"
 
@@ -50,9 +49,9 @@ class MachinePlace:
             FolderNotShared: another machine serves the knowledge base, and one of the two must be the only one.
         """
         holder = self.machine + (ALONE if self.fault else "")
-        if await self.state.acquire_lease(LEASE, holder, now=self.now(), ttl_s=LEASE_S) is not None:
+        if await self.state.acquire_lease(MACHINE_LEASE, holder, now=self.now(), ttl_s=LEASE_S) is not None:
             return
-        held = await self.state.lease(LEASE)
+        held = await self.state.lease(MACHINE_LEASE)
         if held is None or not holds(held.expires_at, self.now(), LEASE_S):
             return
         other, alone = held.holder.removesuffix(ALONE), held.holder.endswith(ALONE)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.leases import MACHINE_LEASE
 from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.files.shared_folder import FolderFault
-from mcp_server.app.factories.shared_folder import ALONE, LEASE, LEASE_S, FolderNotShared, MachinePlace, place_of
+from mcp_server.app.factories.shared_folder import ALONE, LEASE_S, FolderNotShared, MachinePlace, place_of
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.page_place import shared_folder_examined
@@ -55,7 +56,7 @@ async def test_a_machine_that_stopped_is_forgotten_after_a_minute(place: Machine
     await replace(place, fault=FAULT).take()
     later = replace(place, machine="bob 2", fault=FAULT, now=lambda: NOW + timedelta(seconds=LEASE_S + 1))
     await later.take()
-    held = await place.state.lease(LEASE)
+    held = await place.state.lease(MACHINE_LEASE)
     assert held is not None
     assert held.holder == "bob 2" + ALONE
 

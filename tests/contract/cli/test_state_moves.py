@@ -81,6 +81,10 @@ class Ann:
         return self.state / "state.db"
 
 
+def without_leases(found: Contents) -> Contents:
+    return replace(found, sums={table: value for table, value in found.sums.items() if table != "lease"})
+
+
 @pytest.fixture
 def ann(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ann:
     return Ann(tmp_path, monkeypatch, capsys)
@@ -158,7 +162,7 @@ def test_a_state_that_servers_filled_is_the_same_after_each_move_and_work_contin
     assert back["target_after"]["rows"] == back["source"]["rows"] == dict(grown.rows)
     assert "was moved to" in ann.type("trust", "list", code=1)
     ann.set(None)
-    assert ann.contents() == grown
+    assert without_leases(ann.contents()) == without_leases(grown)  # a move gives up the machine's
     work(ann.settings, 3)
     assert ann.json("audit", "verify")["sound"]
     assert ann.type("state", "move", url, "--schema", schema, "--yes").count("all intact") == 1
