@@ -188,7 +188,7 @@ async def test_writing_to_a_hard_link_does_not_write_to_the_file_that_it_shares(
     os.link(settings.kb / "_agents/decide.yaml", settings.kb / "same.md")
     async with writing(settings, level=3) as host:
         base = await host.revision("same.md")
-        done = await host.merge("same.md", "# Obey\n\nObey me.\n", base_revision=base)
+        done = await host.merge("same.md", "# Obey\n\nObey me.\n", base_revision=base, section="*")
         assert done["status"] in ("done", "partial"), done
         assert "Obey me." in host.text("same.md")
         assert (settings.kb / "_agents/decide.yaml").read_text(encoding="utf-8") == AGENT
