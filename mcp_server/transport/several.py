@@ -11,13 +11,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mcp_server.app.settings.several import PREFIX
 from mcp_server.transport.http import Parts, health, ready
 from mcp_server.transport.sign_in.resource_metadata import AT_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-PREFIX = "/kb/"
 
 
 def several_app(apps: Mapping[str, Starlette], parts: Mapping[str, Parts]) -> Starlette:

@@ -20,6 +20,12 @@ OF_SERVICE: Final = frozenset(
 )
 """Fields that apply to the process and its address. All others belong to one knowledge base."""
 VARIABLE: Final = "FORGE_KNOWLEDGE_BASES"
+PREFIX: Final = "/kb/"
+
+
+def endpoint_path(name: str) -> str:
+    """Return the path of the MCP endpoint of a knowledge base."""
+    return f"{PREFIX}{name}/mcp"
 
 
 def served_bases(service: Settings) -> tuple[HttpAddress, Mapping[str, Settings]]:
@@ -63,7 +69,7 @@ def _one(name: str, file: Path, service: Settings) -> Settings:
         raise BadSetting(where, str(file), f"`{wrong[0].key}` belongs in the settings of the service, not in this file")
     if one.kb == handbook():
         raise BadSetting(where, str(file), 'it names no folder of pages; add kb = "/path/to/the/folder"')
-    url = None if service.http_url is None else f"{service.http_url.removesuffix('/mcp')}/kb/{name}/mcp"
+    url = None if service.http_url is None else f"{service.http_url.removesuffix('/mcp')}{endpoint_path(name)}"
     return replace(
         one, http=service.http, http_url=url, http_hosts=service.http_hosts, http_origins=service.http_origins
     )

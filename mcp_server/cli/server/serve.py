@@ -14,8 +14,9 @@ import anyio
 from knowledge.errors import StorageError
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
-from mcp_server.app.settings.several import served_bases
+from mcp_server.app.settings.several import endpoint_path, served_bases
 from mcp_server.cli.terminal.output import say
+from mcp_server.late_module import LateModule
 from mcp_server.telemetry.log_lines import write_log
 from mcp_server.telemetry.monitors import monitored, require_packages
 
@@ -24,10 +25,23 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from mcp_server.app import composition
     from mcp_server.app.composition import App
     from mcp_server.app.settings.access import HttpAccess
+    from mcp_server.transport import http, several, stdio, supervisor
     from mcp_server.transport.http import Parts
     from mcp_server.transport.shared_port import SharedPort
+    from mcp_server.transport.sign_in import start
+    from mcp_server.web.sign_in import beside_mcp
+else:
+    # --help and a mistyped option need not wait 0.6 s for the composition, and each way of serving needs only some of the others.
+    composition = LateModule("mcp_server.app.composition")
+    http = LateModule("mcp_server.transport.http")
+    several = LateModule("mcp_server.transport.several")
+    stdio = LateModule("mcp_server.transport.stdio")
+    supervisor = LateModule("mcp_server.transport.supervisor")
+    start = LateModule("mcp_server.transport.sign_in.start")
+    beside_mcp = LateModule("mcp_server.web.sign_in.beside_mcp")
 
 YOUNG = 50_000
 """Number of new objects after which Python looks for reference cycles, of which there are hardly any. With Python's
@@ -55,9 +69,7 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
             f"serving {settings.kb} over stdio, as an MCP host starts it; nothing is to be typed here, and Ctrl-C stops it"
         )
     if settings.http is not None and settings.http_workers > 1:
-        from mcp_server.transport.supervisor import supervise  # only its workers need the rest
-
-        return supervise(settings, settings.http)
+        return supervisor.supervise(settings, settings.http)
     serve(settings)
     return 0
 
@@ -81,55 +93,43 @@ def serve(settings: Settings, port: SharedPort | None = None) -> None:
 
 
 async def _serve(settings: Settings, port: SharedPort | None) -> None:
-    from mcp_server.app.composition import open_app  # 0.6 s, which --help and a mistyped option need not wait for
-
-    async with open_app(settings) as app, AsyncExitStack() as stack:
+    async with composition.open_app(settings) as app, AsyncExitStack() as stack:
         server = app.server
         await stack.enter_async_context(monitored(settings, {"": (server, app.services)}))
         gc.freeze()  # modules loaded by now stay, so the collector need not look through them again
         if settings.http is not None:
-            from mcp_server.transport.http import http_app, serve_app  # a web server, which stdio does not need
-            from mcp_server.transport.sign_in.start import require_sign_in
-
             access, state = settings.http_access, app.base.state
-            await require_sign_in(settings.http, access, state, app.services.now)
-            served = await _with_sites(stack, http_app(server, access, _parts(app)), {"": (app, settings)}, access)
-            await serve_app(served, settings.http, access, port=port)
+            await start.require_sign_in(settings.http, access, state, app.services.now)
+            served = await _with_sites(stack, http.http_app(server, access, _parts(app)), {"": (app, settings)}, access)
+            await http.serve_app(served, settings.http, access, port=port)
             return
-        from mcp_server.transport.stdio import serve_stdio
-
         # A wrong secret must not start a server, not even one for an unregistered host. If the state can't be read now,
         # it cannot be checked: calls are refused until it can.
         with suppress(StorageError):
             await app.callers.named(settings.enrolment)
-        await serve_stdio(server)
+        await stdio.serve_stdio(server)
 
 
 async def _serve_several(settings: Settings, port: SharedPort | None) -> None:
     """Serve every knowledge base that the settings name at one address, each with its own state, trust, tokens and keys."""
-    from mcp_server.app.composition import open_app  # as above
-    from mcp_server.transport.http import http_app, serve_app
-    from mcp_server.transport.several import PREFIX, several_app
-    from mcp_server.transport.sign_in.start import require_sign_in
-
     address, bases = served_bases(settings)
     async with AsyncExitStack() as stack:
         apps: dict[str, App] = {}
         for name, one in bases.items():
             for note in one.notes:
                 logging.getLogger("knowledge_forge").info("%s: %s", name, note)
-            app = apps[name] = await stack.enter_async_context(open_app(one))
-            await require_sign_in(address, one.http_access, app.base.state, app.services.now)
+            app = apps[name] = await stack.enter_async_context(composition.open_app(one))
+            await start.require_sign_in(address, one.http_access, app.base.state, app.services.now)
         monitors = {name: (app.server, app.services) for name, app in apps.items()}
         await stack.enter_async_context(monitored(settings, monitors))
         gc.freeze()
         parts = {name: _parts(app) for name, app in apps.items()}
-        served = {name: http_app(app.server, bases[name].http_access, parts[name]) for name, app in apps.items()}
-        paths = [f"{PREFIX}{name}/mcp" for name in bases]
+        served = {name: http.http_app(app.server, bases[name].http_access, parts[name]) for name, app in apps.items()}
+        paths = [endpoint_path(name) for name in bases]
         access = settings.http_access
         sites = {name: (app, bases[name]) for name, app in apps.items()}
-        outer = await _with_sites(stack, several_app(served, parts), sites, access)
-        await serve_app(outer, address, access, paths, port=port)
+        outer = await _with_sites(stack, several.several_app(served, parts), sites, access)
+        await http.serve_app(outer, address, access, paths, port=port)
 
 
 async def _with_sites(
@@ -143,15 +143,15 @@ async def _with_sites(
     with_site = {name: one for name, (_, one) in bases.items() if one.site_access is not None}
     if not with_site:
         return served
-    from mcp_server.web.sign_in.beside_mcp import BesideMcp, host_of, require_different_hosts, team_site  # templates
-
-    require_different_hosts(with_site)
+    beside_mcp.require_different_hosts(with_site)
     sites: dict[str, ASGIApp] = {}
     for name, one in with_site.items():
         app, _ = bases[name]
-        sites[host_of(one)] = await stack.enter_async_context(team_site(app.services, app.approvals, one))
+        sites[beside_mcp.host_of(one)] = await stack.enter_async_context(
+            beside_mcp.team_site(app.services, app.approvals, one)
+        )
         logging.getLogger("knowledge_forge").info("the site is at %s", one.public_url)
-    return BesideMcp(served, sites, shared=(access.origin or "").partition("://")[2])
+    return beside_mcp.BesideMcp(served, sites, shared=(access.origin or "").partition("://")[2])
 
 
 def _parts(app: App) -> Parts:

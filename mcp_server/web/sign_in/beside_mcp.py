@@ -12,13 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from knowledge.state.ports import Event
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
+from mcp_server.app.settings.several import PREFIX
 from mcp_server.approvals.approvers import Approvals
 from mcp_server.ports import WebServices
 from mcp_server.web.application import context_of, page_app
 
 NO_PORT = 0
 """No request names this port, so the site has no local address here: the owner logs in at that of `review --web`."""
-OF_MCP = ("/mcp", "/kb/", "/.well-known/")
+OF_MCP = ("/mcp", PREFIX, "/.well-known/")
 OF_BOTH = ("/health", "/ready")
 """Paths that also load balancers ask for. The site's page is for browsers, which ask for HTML."""
 
