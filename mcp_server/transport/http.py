@@ -100,7 +100,7 @@ def ready(parts: Parts, *, naming: bool = True) -> Callable[[Request], Awaitable
                 with anyio.fail_after(READY_S):
                     await read()
                 answers[name] = "ok"
-            except Exception:
+            except Exception:  # databases and engines have errors of their own, and each means not ready
                 logger.warning("not ready: the %s cannot be read", name, exc_info=True)
                 answers[name] = "unavailable"
         found = all(one == "ok" for one in answers.values())

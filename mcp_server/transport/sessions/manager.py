@@ -261,7 +261,7 @@ class SharedSessions(StreamableHTTPSessionManager):
             task_status.started()
             try:
                 await serve_connection(self.app, dispatcher, connection=connection, lifespan_state=self._lifespan_state)
-            except Exception:
+            except Exception:  # all requests share one task group: an error in it would cancel the others
                 logger.exception("a request in a session failed")
 
     async def _end(self, served: _Served, key: tuple[str, str] | None) -> None:
