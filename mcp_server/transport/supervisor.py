@@ -76,7 +76,7 @@ class _WorkerSupervisor:
     def __init__(self, settings: Settings, address: HttpAddress) -> None:
         self._settings, self._address = settings, address
         self._workers: dict[int, _HttpWorker] = {}
-        self._stopping = False
+        self._stopping = anyio.Event()
 
     async def run(self) -> int:
         with bound(self._address) as listening:
@@ -88,7 +88,7 @@ class _WorkerSupervisor:
                 if not addresses:
                     code = await first.process.wait()
                     tasks.cancel_scope.cancel()
-                    return 0 if self._stopping else code or 1
+                    return 0 if self._stopping.is_set() else code or 1
                 logger.info("serving %s with %d workers", addresses, self._settings.http_workers)
                 async with anyio.create_task_group() as keeping:
                     for number in range(self._settings.http_workers):
@@ -116,31 +116,27 @@ class _WorkerSupervisor:
             assert process.stdin is not None  # noqa: S101 - it is a pipe
             with suppress(anyio.BrokenResourceError):  # it has ended already, and is seen to
                 await process.stdin.send(pickle.dumps(_of_worker(self._settings, number)))
-        if self._stopping:
+        if self._stopping.is_set():
             worker.signal()
         return worker
 
     async def _keep(self, number: int, listening: socket.socket, worker: _HttpWorker | None) -> None:
         """Keep this worker running until a signal ends all."""
         pause_s = 0.0
-        while not self._stopping:
+        while not self._stopping.is_set():
             if worker is None:
                 worker = await self._start(number, listening)
                 await worker.ready()
             code = await worker.process.wait()
             await worker.process.aclose()
-            if self._stopping:
+            if self._stopping.is_set():
                 return
             lived_s = anyio.current_time() - worker.began
             pause_s = 0.0 if lived_s > STEADY_S else min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
             logger.warning("worker %d %s after %.0f s; another one is started", number + 1, _ended(code), lived_s)
             worker = None
             with anyio.move_on_after(pause_s):
-                await self._stopped()
-
-    async def _stopped(self) -> None:
-        while not self._stopping:  # noqa: ASYNC110 - a pause of at most 30 s, seldom
-            await anyio.sleep(0.1)
+                await self._stopping.wait()
 
     async def _stop_on_signal(self, *, task_status: TaskStatus[None]) -> None:
         """Pass each signal on to all workers, and kill those that have not ended after a minute."""
@@ -148,9 +144,9 @@ class _WorkerSupervisor:
             with anyio.open_signal_receiver(*ending_signals()) as signals:
                 task_status.started()
                 async for _ in signals:
-                    if not self._stopping:
+                    if not self._stopping.is_set():
                         tasks.start_soon(self._kill_later)
-                    self._stopping = True
+                    self._stopping.set()
                     for worker in self._workers.values():
                         worker.signal()
 
