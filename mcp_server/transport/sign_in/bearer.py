@@ -156,15 +156,14 @@ class KnownTokens:
             return
         self._open[principal.id] += 1
         try:
-            answer = self._while_valid if _may_never_end(scope) else self._answered
-            await answer(token, scope, receive, send)
+            if _may_never_end(scope):
+                await self._while_valid(token, scope, receive, send)
+            else:
+                await self._app(scope, receive, send)
         finally:
             self._open[principal.id] -= 1
             if not self._open[principal.id]:
                 del self._open[principal.id]
-
-    async def _answered(self, _token: str, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
 
     async def _while_valid(self, token: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, and end the answer as soon as the token is found to be no longer valid."""

@@ -20,10 +20,10 @@ AT_ONCE = 2
 MOST_WAITING = 200
 PATIENCE_S = 5.0
 VALID_S = 3600.0
-"""So long a token that was valid is looked up at once, whatever else its address sends."""
+"""How long a token that was valid is looked up at once, whatever else its address sends."""
 MOST_KNOWN, MOST_ADDRESSES = 10_000, 10_000
 PREFIX = 64
-"""Bits of an IPv6 address that belong to one network. Who has one address of it has all."""
+"""Bits of an IPv6 address that belong to one network. Anyone with one address in it has them all."""
 RETRY_S = 5
 
 Named = Callable[[str], Awaitable[Principal]]
@@ -41,7 +41,7 @@ class TooManyWrongTokens(Exception):
 
 
 class TokenChecks:
-    """Finds the principal of a token. An address with many wrong tokens waits, except with a token that was valid before."""
+    """Finds the principal of a token. A token that was valid lately is looked up even if its address sends many wrong ones."""
 
     def __init__(self, named: Named, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._named, self._clock = named, clock
@@ -58,16 +58,15 @@ class TokenChecks:
             StorageError: nobody can tell now.
         """
         key, network = digest(token), network_of(address)
-        if self._clock() - self._valid.get(key, -math.inf) > VALID_S:
-            self._require_few_wrong(network)
-            try:
-                async with self._turns.turn(network, "check"):
-                    self._require_few_wrong(network)  # others of its address may have been wrong while it waited
-                    found = await self._looked_up(token, key, network)
-            except NoTurn:
-                raise TooManyWrongTokens(RETRY_S) from None
-            return found
-        return await self._looked_up(token, key, network)
+        if self._clock() - self._valid.get(key, -math.inf) <= VALID_S:
+            return await self._looked_up(token, key, network)
+        self._require_few_wrong(network)
+        try:
+            async with self._turns.turn(network, "check"):
+                self._require_few_wrong(network)  # others of its address may have been wrong while it waited
+                return await self._looked_up(token, key, network)
+        except NoTurn:
+            raise TooManyWrongTokens(RETRY_S) from None
 
     async def _looked_up(self, token: str, key: bytes, network: str) -> Principal:
         try:
