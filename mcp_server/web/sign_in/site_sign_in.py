@@ -27,12 +27,17 @@ class SiteSignIn:
         self._state, self._now = state, now
 
     def person(self, claims: Mapping[str, Any]) -> SitePerson:
-        """Return the person of these claims of the sign-in server.
+        """Return the person of these claims. Only claims that the settings name are kept.
 
         Raises:
             ValueError: the subject can't be written down.
         """
-        return person_of(self.access, claims)
+        access = self.access
+        principal = Principal(subject_name(str(claims["sub"])), f"{access.issuer.name}{SIGNED_IN}").id
+        named = next((claims[key] for key in ("name", "preferred_username", "email") if claims.get(key)), "")
+        wanted = {one.name for one in (*access.people, *access.managers)}
+        kept = {key: value for key, value in claims.items() if key in wanted and _counts(key, claims)}
+        return SitePerson(principal, str(named)[:LONGEST_DISPLAY], kept)
 
     def knows(self, principal: str) -> bool:
         """Return whether the principal is somebody of this sign-in server."""
@@ -51,19 +56,6 @@ class SiteSignIn:
         return rights
 
 
-def person_of(access: SiteAccess, claims: Mapping[str, Any]) -> SitePerson:
-    """Return the person of these claims. Of the claims only those are kept that the settings name.
-
-    Raises:
-        ValueError: the subject can't be written down.
-    """
-    principal = Principal(subject_name(str(claims["sub"])), f"{access.issuer.name}{SIGNED_IN}").id
-    named = next((claims[key] for key in ("name", "preferred_username", "email") if claims.get(key)), "")
-    wanted = {one.name for one in (*access.people, *access.managers)}
-    kept = {key: value for key, value in claims.items() if key in wanted and _counts(key, claims)}
-    return SitePerson(principal, str(named)[:LONGEST_DISPLAY], kept)
-
-
 def _counts(key: str, claims: Mapping[str, Any]) -> bool:
-    """Return whether a claim proves something: anybody may type any address where addresses are not verified."""
+    """Return whether a claim counts as proof. An unverified e-mail address does not: anybody can enter any address."""
     return key != "email" or claims.get("email_verified") is True
