@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from knowledge.state.quota.bounds import Bound
+from knowledge.state.quota.bounds import Bound, Kind
 
 Lane = Literal["read", "change", "none"]
 """Calls that read and calls that change pages take turns separately: a long merge keeps nobody from reading. Calls that only wait
@@ -31,8 +31,11 @@ class CallLimits:
     @property
     def bounds(self) -> Sequence[Bound]:
         """The limits on calls in a window of time."""
-        named = (("called", self.calls, "FORGE_LIMIT_CALLS"), ("worked", self.heavy, "FORGE_LIMIT_HEAVY"))
-        return [Bound(kind, most, WINDOW, SLOT, setting) for kind, most, setting in named if most is not None]  # type: ignore[arg-type]  # a Kind
+        named: Sequence[tuple[Kind, int | None, str]] = (
+            ("called", self.calls, "FORGE_LIMIT_CALLS"),
+            ("worked", self.heavy, "FORGE_LIMIT_HEAVY"),
+        )
+        return [Bound(kind, most, WINDOW, SLOT, setting) for kind, most, setting in named if most is not None]
 
 
 FOR_A_TEAM = CallLimits(calls=1_200, heavy=600, at_once=64)

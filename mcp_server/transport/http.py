@@ -21,7 +21,7 @@ from mcp_server.app.settings.access import THIS_MACHINE, HttpAccess
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.transport import http_limits
-from mcp_server.transport.shared_port import PATH, SharedPort, bound
+from mcp_server.transport.shared_port import SharedPort, bound
 from mcp_server.transport.sign_in import resource_metadata
 from mcp_server.transport.sign_in.bearer import KnownTokens
 from mcp_server.transport.sign_in.step_up import StepUp
@@ -32,6 +32,7 @@ logger = logging.getLogger("knowledge_forge")
 Parts = Mapping[str, Callable[[], Awaitable[object]]]
 """What the server needs to serve, by name, each with a cheap read that fails if it is away."""
 
+PATH = "/mcp"
 ENDING_S = 3
 """Time for open requests to finish when the server is stopped. A run, or a question to a person, may take an hour."""
 CLOSING_S, LOOK_S = 6.0, 0.02

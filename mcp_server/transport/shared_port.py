@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.values import HttpAddress
 
-PATH = "/mcp"
 BACKLOG = 2048
 """Connections that may wait to be accepted; uvicorn's own default."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import urlsplit
 
 from mcp_server.app.settings import values
 from mcp_server.app.settings.services import TOOLSETS
@@ -67,8 +68,6 @@ class SiteAccess:
 
 def browser_origin(url: str) -> str:
     """Return the origin of an address as browsers write it: names in lower case, without the usual port."""
-    from urllib.parse import urlsplit
-
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     usual = 443 if parts.scheme == "https" else 80
