@@ -1,6 +1,6 @@
 """Notes on the HTTP sessions of clients, for all processes that may get a session's next request.
 
-A session is named by a hash of its id here: whoever reads the database can't use it. Each note that another process waits for is
+The database has only a hash of a session's id, so nobody who reads it can use the session. Each note that another process waits for is
 published as a change event with the topic `client`, whose key is the session, what happened, and an id, with colons between.
 """
 
@@ -18,7 +18,7 @@ KEPT = timedelta(days=30)
 """How long a session is valid, and so how long its notes are kept."""
 PRUNE_EVERY = timedelta(hours=1)
 MOST_SUBSCRIPTIONS = 1000
-"""The limit of addresses that one session is subscribed to."""
+"""The most addresses that one session can subscribe to."""
 
 _URI, _ASKED, _STREAM, _ENDED = "uri:", "asked:", "stream", "ended"
 _NOTE = """
@@ -60,7 +60,7 @@ class ClientNotes:
         return True
 
     async def unsubscribe(self, session: str, uri: str) -> None:
-        """Forget that."""
+        """Forget the subscription."""
         await self._tables.write((_FORGET, (session, _URI + uri)), self._told(session, _URI))
 
     async def subscriptions(self, session: str) -> Sequence[str]:

@@ -17,9 +17,10 @@ AT_ONCE, OF_ONE = 4, 1
 
 
 class FairUse:
-    """Decides when a call begins. `most_at_once` calls of one caller may be in progress; None sets no limit, as `counts` None.
+    """Decides when a call begins.
 
-    Of them, `of_one` run at a time in each lane; the others wait.
+    At most `most_at_once` calls of one caller are in progress, and `counts` limits those of a minute; None for either sets no limit.
+    Of a caller's calls, `of_one` run at a time in each lane; the others wait.
     """
 
     def __init__(

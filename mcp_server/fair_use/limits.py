@@ -11,13 +11,13 @@ from knowledge.state.quota.bounds import Bound, Kind
 
 Lane = Literal["read", "change", "none"]
 """Calls that read and calls that change pages take turns separately: a long merge keeps nobody from reading. Calls that only wait
-for a person, a service or a run take no turn."""
+for a person, a service or a run need no turn."""
 WINDOW, SLOT = timedelta(minutes=1), timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """The most calls of one principal: in a minute, of them searches and changes, and at once. None: no limit."""
+    """The most calls of one principal in a minute, of searches and changes among them, and of calls at once. None: no limit."""
 
     calls: int | None = None
     heavy: int | None = None
@@ -25,7 +25,7 @@ class CallLimits:
 
     @property
     def open(self) -> int | None:
-        """The most open requests over HTTP, with streams of events, which are no calls: several clients have one each."""
+        """The most open requests over HTTP. They include streams of events, which are not calls: each client may have one."""
         return None if self.at_once is None else 2 * self.at_once
 
     @property

@@ -44,9 +44,9 @@ _MINE: ContextVar[_Ticket | None] = ContextVar("turn", default=None)
 
 
 def leave_turn() -> None:
-    """Give the current call's turn to others. It goes on without one, because it now waits for a service that may take long.
+    """Give the current call's turn to others, before it waits for a service that may take long.
 
-    It gets no other turn: it may hold a lock that calls with a turn wait for.
+    The call continues without a turn, because it may hold a lock that calls with a turn wait for.
     """
     ticket = _MINE.get()
     if ticket is not None and ticket.running:
@@ -54,11 +54,11 @@ def leave_turn() -> None:
 
 
 class Turns:
-    """In each lane at most so many calls run at a time as it has places, and at most `each` of one caller. The rest wait.
+    """Each lane runs at most as many calls at a time as it has places, and at most `each` of one caller. The others wait.
 
-    A free place goes to the waiting caller that used the least time lately. A caller that used clearly more than one whose call is
-    running starts none meanwhile: calls share one interpreter, so each of its calls would slow down the other's. So a caller that
-    calls now and then waits for what is running when it calls, and not for the hundred calls that another one has in the queue.
+    A free place goes to the waiting caller that used the least time lately. A caller that used clearly more than another
+    starts no call while one of the other's runs: calls share one interpreter, so each would slow down the other. So a caller that
+    calls now and then waits for the calls that are running, not for the hundred that another caller has in the queue.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Turns:
     async def _granted(self, ticket: _Ticket) -> None:
         with anyio.move_on_after(self._patience_s):
             while not ticket.running:
-                # Looked at again now and then: a call that runs for long has used more and more time.
+                # Checked again now and then: the longer a call runs, the more time its caller has used.
                 with anyio.move_on_after(LOOK_S):
                     await ticket.granted.wait()
                 self._give()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def several_app(apps: Mapping[str, Starlette], parts: Mapping[str, Parts]) -> Starlette:
     """Return the ASGI application that passes each request to the knowledge base that its path names.
 
-    `/health` and `/ready` are those of the process: it is ready if every knowledge base is. Which ones there are it does not say.
+    `/health` and `/ready` are those of the process: it is ready if every knowledge base is. They don't name the knowledge bases.
     """
 
     @asynccontextmanager
@@ -40,7 +40,7 @@ def several_app(apps: Mapping[str, Starlette], parts: Mapping[str, Parts]) -> St
 
 
 class _ByPath:
-    """Passes a request to the application of the knowledge base in its path; answers 404 if there is none of that name."""
+    """Passes a request to the application of the knowledge base in its path; answers 404 if no knowledge base has that name."""
 
     def __init__(self, apps: Mapping[str, ASGIApp]) -> None:
         self._apps = apps

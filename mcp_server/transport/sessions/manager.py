@@ -1,7 +1,7 @@
 """Serves HTTP sessions of the 2025 protocol in any process.
 
-A session's id brings what `initialize` said. Notes in the state database bring what other processes received: answers to questions,
-cancelled requests, subscriptions, a newer stream, an end.
+A session's id contains what `initialize` said. Notes in the state database tell what other processes received: answers to questions,
+cancelled requests, subscriptions, a newer stream, the end of the session.
 
 The 2026 protocol has no sessions; the SDK serves its requests.
 """
@@ -135,7 +135,7 @@ class _Served:
 
 
 class SharedSessions(StreamableHTTPSessionManager):
-    """The session manager of one process of a server. Its sessions are everywhere and nowhere: no process keeps them."""
+    """The session manager of one process of a server. No process keeps sessions, so each can serve every session."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class SharedSessions(StreamableHTTPSessionManager):
         try:
             return await self.notes.ended(session.hash)
         except StorageError:
-            # Reading works for a while without the database. Its end was the client's own wish, and protects nobody.
+            # Reading works for a while without the database. An ended session gives no access to anybody else, so this is safe.
             logger.info("cannot read whether a session has ended", exc_info=True)
             return False
 
@@ -214,7 +214,7 @@ class SharedSessions(StreamableHTTPSessionManager):
         *,
         fresh: bool = False,
     ) -> Response | None:
-        """Serve a call or a stream of events with a transport of its own. What is no valid message, the transport refuses."""
+        """Serve a call or a stream of events with a transport of its own, which refuses an invalid message."""
         transport = StreamableHTTPServerTransport(
             mcp_session_id=session.id if session else None,
             event_store=self.event_store,
@@ -227,7 +227,7 @@ class SharedSessions(StreamableHTTPSessionManager):
             self._calls[key] = served
         group = self._task_group
         assert group is not None  # noqa: S101 - as in the SDK: requests come only while `run` runs
-        # A stream that goes on after a break belongs to one call, and is not the session's stream.
+        # A resumed stream belongs to one call, and is not the session's stream.
         streams = scope["method"] == "GET" and LAST_EVENT_ID_HEADER not in Headers(scope=scope)
         try:
             await group.start(partial(self._run, served, fresh=fresh, streams=streams))
@@ -250,7 +250,7 @@ class SharedSessions(StreamableHTTPSessionManager):
         session = served.session
         async with served.transport.connect() as (read_stream, write_stream):
             dispatcher = SessionDispatcher(served, read_stream, write_stream)
-            # The hash, not the id: whoever has the id can send requests in the session.
+            # The hash, not the id: the id is enough to send requests in the session.
             connection = Connection.for_loop(dispatcher, session_id=session.hash if session else None)
             if session is not None and not fresh:
                 connection.client_params = session.client
@@ -292,7 +292,7 @@ class SharedSessions(StreamableHTTPSessionManager):
         connection.exit_stack.callback(forget)
         await self.notes.open_stream(session.hash, stream)
         served.opening = False
-        if await self.notes.newest_stream(session.hash) != stream:  # an event that told of it was passed over until now
+        if await self.notes.newest_stream(session.hash) != stream:  # its event was ignored until now
             await served.transport.terminate()
         await self._subscribers.attach(connection, session.hash, session.owner)
 
@@ -343,7 +343,7 @@ class SharedSessions(StreamableHTTPSessionManager):
 
 
 def _parsed(body: bytes) -> JSONRPCMessage | None:
-    """Return the message, None if it is none: the transport says then what is wrong with it."""
+    """Return the message; None if it is invalid, which the transport then explains to the client."""
     try:
         return jsonrpc_message_adapter.validate_json(body, by_name=False)
     except ValidationError:
@@ -351,7 +351,7 @@ def _parsed(body: bytes) -> JSONRPCMessage | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that brings the body that was read, and then what comes after it."""
+    """Return a `receive` that returns the body again, and then the messages after it."""
     first = True
 
     async def receiving() -> Message:

@@ -1,4 +1,4 @@
-"""The rights on the site. Every address declares the one that it needs; a session has some or all of them. Pure."""
+"""The rights on the site: every address declares one, and a session has some or all of them. Pure."""
 
 from __future__ import annotations
 

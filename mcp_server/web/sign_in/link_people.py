@@ -14,7 +14,7 @@ from mcp_server.web.sign_in.people import REVIEWER, SitePerson
 
 
 class LinkPeople:
-    """What people with such a link may do: read and review, as long as they are on record. `others` says it of everybody else."""
+    """What people with such a link may do: read and review, as long as they are on record. `others` answers for everybody else."""
 
     def __init__(self, state: StateStore, now: Clock, others: RightsOf | None) -> None:
         self._state, self._now, self._others = state, now, others

@@ -65,17 +65,17 @@ class LoginAttempt:
 
     @property
     def state(self) -> str:
-        """What the sign-in server sends back, so that only a browser with this cookie can finish this login."""
+        """The value that the sign-in server sends back, so that only a browser with this cookie can finish this login."""
         return self._derived("state")
 
     @property
     def nonce(self) -> str:
-        """What the ID token must repeat, so that no token of another login counts."""
+        """The value that the ID token must repeat, so that no token of another login counts."""
         return self._derived("nonce")
 
     @property
     def verifier(self) -> str:
-        """What proves to the sign-in server that a code is redeemed by who asked for it."""
+        """The proof for the sign-in server that the program that redeems a code also asked for it."""
         return self._derived("verifier")
 
     @property

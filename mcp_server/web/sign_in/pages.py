@@ -75,7 +75,7 @@ async def _finished(page_context: PageContext, sign_in: SiteSignIn, request: Req
 
 
 def _once(request: Request) -> Mapping[str, str]:
-    """Return the parameters of the answer; none of one that has some twice (RFC 6749, section 3.1)."""
+    """Return the parameters of the answer, or none if one of them comes twice (RFC 6749, section 3.1)."""
     given = request.query_params.multi_items()
     found = dict(given)
     return found if len(found) == len(given) else {}

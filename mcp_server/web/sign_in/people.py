@@ -36,7 +36,7 @@ class SitePerson:
 
 
 def rights_of(access: SiteAccess, person: SitePerson, *, on_record: bool) -> Collection[SiteRight]:
-    """Return what the person may do; nothing if they may not log in: neither the settings name them, nor are they `on_record`."""
+    """Return what the person may do; nothing if they may not log in, because no setting names them and they are not `on_record`."""
     if not person.principal.endswith(f"@{access.issuer.name}{SIGNED_IN}"):
         return ()
     if _any_of(access.managers, person.claims):
