@@ -104,10 +104,10 @@ class Sessions:
 
     async def enter_person(self, person: SitePerson) -> Session | None:
         """Return the new session of somebody other than the owner; None if they may not use the site."""
-        session = Session(person.principal, secrets.token_urlsafe(32))
-        expires_at = self._now() + SESSION_LIFETIME
         if self._rights is None or not await self._rights(person):
             return None
+        session = Session(person.principal, secrets.token_urlsafe(32))
+        expires_at = self._now() + SESSION_LIFETIME
         await self._trust.put_secret(digest(session.secret), "person", person.as_text(), expires_at=expires_at)
         return session
 
@@ -137,8 +137,10 @@ class Sessions:
         user = await self._trust.secret(digest(cookie), "session", now=self._now())
         if user is not None:
             return Session(user, cookie)
-        text = await self._trust.secret(digest(cookie), "person", now=self._now()) if self._rights else None
-        if text is None or self._rights is None:
+        if self._rights is None:
+            return None
+        text = await self._trust.secret(digest(cookie), "person", now=self._now())
+        if text is None:
             return None
         person = SitePerson.from_text(text)
         # With each request, so that a person who was frozen, or taken out of the settings, is out at once.
