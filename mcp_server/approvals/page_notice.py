@@ -40,9 +40,11 @@ class Review:
         return await self._address.found()
 
     async def address_for_hosts(self) -> str | None:
-        """Return the address that hosts are told: the public one where this process itself serves the site there."""
-        access = self._settings.site_access
-        return access.url if access is not None and self._settings.http is not None else await self.address()
+        """Return the address that hosts are told: on other machines the public one, as their `localhost` is not ours."""
+        settings = self._settings
+        if settings.http is None or settings.http_url is None:
+            return await self.address()
+        return settings.site_access.url if settings.site_access is not None else settings.public_url
 
     async def wanted(self, _proposal: Proposal | None = None) -> None:
         """Make sure that the page is shown, because something waits. Return as soon as its address is known, or after a moment."""
