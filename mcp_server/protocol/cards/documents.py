@@ -18,7 +18,7 @@ TITLES: Final[Mapping[str, str]] = {"hits": "Search results", "proposal": "A cha
 def document(kind: str) -> str:
     """Return the HTML of a kind of card. It loads nothing, and its own policy allows only its own script and style."""
     script, style = ((HERE / name).read_text(encoding="utf-8") for name in ("card.js", "card.css"))
-    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)} 'unsafe-inline'"
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

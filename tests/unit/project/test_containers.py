@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.requirements import Requirement
 
 from mcp_server.app.settings.settings import VARIABLES
 
@@ -51,7 +53,9 @@ def test_every_package_is_installed_with_its_hash() -> None:
     assert all("--require-hashes" in one or one.endswith("--no-deps /wheel/*.whl") for one in installs), installs
     entries = re.split(r"^(?=[a-z0-9])", (FOLDER / "requirements-build.txt").read_text(), flags=re.MULTILINE)[1:]
     assert all(re.match(r"[\w.-]+==\S+ ", entry) and "--hash=sha256:" in entry for entry in entries)
-    assert any(entry.startswith("hatchling==") for entry in entries)
+    (wanted,) = map(Requirement, tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"])
+    (locked,) = (entry.split()[0].partition("==")[2] for entry in entries if entry.startswith(f"{wanted.name}=="))
+    assert wanted.specifier.contains(locked)
 
 
 def test_nothing_runs_as_root_or_may_become_it() -> None:
