@@ -185,7 +185,7 @@ async def open_app(
         def journeys() -> Runner:
             substance = substance_of(settings.provider, model)
             return journey_store.runner_on(
-                *(base, for_callers, agents, settings.quotas, substance), as_beginner=for_callers.as_beginner
+                base, for_callers, agents, settings.quotas, substance, as_beginner=for_callers.as_beginner
             )
 
         @cache
@@ -219,7 +219,9 @@ async def open_app(
         )
 
         for_callers = callers_services(
-            *(base, services, load_access),
+            base,
+            services,
+            load_access,
             write=lambda view: view.load_writing(
                 EvidenceSources(connectors, time.monotonic), judge_of(settings.provider, model), writing()
             ),
@@ -231,7 +233,9 @@ async def open_app(
             services, arrived=review.wanted if announcing else _announce_nothing, quotas=settings.quotas
         )
         gate = Gate(
-            *(specs, for_callers, proposing),
+            specs,
+            for_callers,
+            proposing,
             as_caller=for_callers.as_caller,
             fair_use=_fair_use(settings.call_limits, base.state, tasks),
         )
@@ -240,7 +244,9 @@ async def open_app(
         )
         approvals = Decisions(executor, proposing, prevent_self_review=settings.prevent_self_review)
         callers = Callers(
-            *(base.state, os_user(), utc_now),
+            base.state,
+            os_user(),
+            utc_now,
             sign_in=sign_in.sign_in_of(settings, stack) if settings.http_access.issuers else None,
         )
         key = await sealing_key(base.state_dir, base.state.tables, shared=settings.database_url is not None)
