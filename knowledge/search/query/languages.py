@@ -61,11 +61,11 @@ class QuestionLanguages:
         found: dict[str, float] = {}
         weights = self.weights if word.isascii() else {**dict.fromkeys(self.rare, RARE_WEIGHT), **self.weights}
         for language, weight in (weights or {"": 1.0}).items():
-            term = stem(word, language)
-            if as_written := toned(word, language):
+            term, as_written, share = stem(word, language), toned(word, language), 1.0
+            if as_written:
                 found[as_written] = max(weight, found.get(as_written, 0.0))
-                weight *= WITHOUT_TONE  # noqa: PLW2901
-            found[term] = max(weight, found.get(term, 0.0))
+                share = WITHOUT_TONE
+            found[term] = max(weight * share, found.get(term, 0.0))
         return found
 
 
