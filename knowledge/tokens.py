@@ -1,6 +1,9 @@
-"""Counts tokens. Pure."""
+"""Counts tokens, and says how many of a page are shown at once. Pure."""
 
 from __future__ import annotations
+
+WHOLE_TOKENS = 1000
+"""A document up to this size is returned whole, whatever the view; of a longer one the beginning, unless all of it is asked for."""
 
 
 def count_tokens(text: str) -> int:

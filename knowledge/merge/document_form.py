@@ -10,11 +10,10 @@ from knowledge.merge.document.units import BLANK, BOM, bare, blocks_of, cut, hea
 from knowledge.merge.model import WHOLE_PAGE, CutDocument, DocumentPiece, Form, section_name
 from knowledge.merge.normalise import fit_line_ends
 from knowledge.pages.document import Heading, find_heading
+from knowledge.tokens import WHOLE_TOKENS, count_tokens
 
 SHORTEST_UNCLEAR = 20
 """Words a page must have for content of its length to be "unclear"; on a shorter page such content is an addition."""
-LONG_PAGE = 4_000
-"""Characters of a page of which `kb_read` shows only the beginning unless it is asked for more."""
 BEGINNING = 60
 """The number of lines that nearly always show how content begins, even after front matter."""
 
@@ -44,8 +43,8 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     content is a whole document if it begins as `base` does, with front matter, or with its own title; if it begins with
     the first block of `base` and has all its headings; or if it keeps half of the words of `base`. Otherwise it is
     "unclear" if it is long for a part of the page and begins as `base` does, has no heading, or brings headings to a
-    page without any. So it is if it could be a whole document but has nothing of the second half of a long page. All other
-    content is a snippet.
+    page without any. Short content that would be a whole document, but has nothing of the second half of a long page, is
+    "unclear", too. All other content is a snippet.
 
     Raises:
         NoSuchSection: no section has that name; the error lists those that exist.
@@ -168,17 +167,19 @@ def _may_be_a_beginning(base: CutDocument, content: str) -> bool:
 
     That is what a caller sends who has read only the beginning; nobody knows whether the rest is to be removed.
     """
-    pieces = [piece for piece in base.pieces if piece.kind != "blank"]
-    words = [len(piece.text.split()) for piece in pieces]
-    if len(base.text) < LONG_PAGE or 2 * len(content.split()) >= sum(words):
+    if count_tokens(base.text) <= WHOLE_TOKENS:
         return False
-    places: dict[str, int] = {}
-    for number, piece in enumerate(pieces):
-        places.setdefault(piece.text.strip(BLANK), number)  # of equal blocks, such as rulers, the first
-    last = max(
-        (places.get(piece.text.strip(BLANK), -1) for piece in cut(content).pieces if piece.kind != "blank"), default=-1
-    )
+    blocks = _blocks(base)
+    words = [len(block.split()) for block in blocks]
+    if 2 * len(content.split()) >= sum(words):
+        return False
+    first = {block: number for number, block in reversed([*enumerate(blocks)])}  # of equal ones, such as rulers
+    last = max((first.get(block, -1) for block in _blocks(cut(content))), default=-1)
     return 2 * sum(words[last + 1 :]) >= sum(words)
+
+
+def _blocks(page: CutDocument) -> list[str]:
+    return [piece.text.strip(BLANK) for piece in page.pieces if piece.kind != "blank"]
 
 
 def _has_headings(base: CutDocument, content: str) -> bool:

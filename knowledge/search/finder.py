@@ -41,10 +41,11 @@ from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_
 from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
-from knowledge.search.tiers import WHOLE_TOKENS, chunk_section, is_tainted
+from knowledge.search.tiers import chunk_section, is_tainted
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 from knowledge.telemetry.operations import recorded
+from knowledge.tokens import WHOLE_TOKENS
 
 LONGEST_COMPARED, MOST_PAGES = 1_500, 40
 """Limits of `pages_like`: characters of the text that are compared, and pages that are returned."""

@@ -29,10 +29,8 @@ from knowledge.search.maps.other_files import OtherFiles
 from knowledge.search.maps.parts import fitted
 from knowledge.search.maps.walk import BATCH, After, MapPlace, MapWalk, after_place, before, cursor_of, place_in
 from knowledge.state.ports import IndexStore
-from knowledge.tokens import count_tokens
+from knowledge.tokens import WHOLE_TOKENS, count_tokens
 
-WHOLE_TOKENS = 1000
-"""A document up to this size is returned whole, whatever the view."""
 PAGE_CHARACTERS = 16_000
 LEAD_CHARACTERS = 1_200
 LEAD_LINES = 30
