@@ -160,9 +160,8 @@ class MoveActs:
             if act is not None:
                 move = past_act(act)
                 places = {place for pair in move.sources.items() for place in pair}
-                left = [file.before for file in move.files if file.path in move.sources]
                 # A page in which the move only rewrote a link is restored alone.
-                if path in places and revision in left:
+                if path in places and revision in move.left:
                     return move
             if line.revision == revision:
                 return None

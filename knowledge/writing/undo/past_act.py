@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -60,6 +60,12 @@ class PastAct:
     def sources(self) -> Mapping[str, str]:
         """The new path of each page that it moved, by the former one."""
         return {file.moved_from: file.path for file in self.files if file.moved_from is not None}
+
+    @property
+    def left(self) -> Collection[str | None]:
+        """The revisions that pages had when it moved them."""
+        sources = self.sources
+        return [file.before for file in self.files if file.path in sources]
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,8 +160,10 @@ class Undo:
         before: int | None = None
         while lines := await self._ledger.history(path, limit=BATCH, before=before):
             for line in lines:
-                # A move leaves the revision as it was, and returning to it takes the move back.
-                if line.revision == revision and line.moved_from is None:
+                # A move that rewrote no link in the page left the revision as it was, and returning to that takes the move back.
+                if line.revision == revision and (
+                    line.moved_from is None or revision not in (await self._act(line)).left
+                ):
                     return list(acts.values())
                 if not any(act.first <= line.id <= act.last for act in acts.values()):
                     acts[line.id] = await self._act(line)

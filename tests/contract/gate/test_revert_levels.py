@@ -77,6 +77,16 @@ async def test_a_move_that_a_person_approved_is_not_taken_back_at_level_3(connec
         assert mover.text("home.md") == PAGES["home.md"]
 
 
+async def test_an_edit_after_a_move_is_taken_back_without_the_move(connect: Connect) -> None:
+    """The move rewrote the page's own link, so the page has had another revision since."""
+    async with connect("editor", 3) as editor, connect("mover", 4) as mover:
+        assert (await mover.call("kb_move", path="home.md", to="rooms/home.md"))["status"] == "done"
+        was = await editor.revision("rooms/home.md")
+        await editor.merge("rooms/home.md", "# Home\n\nNo tea.\n", base_revision=was, section="*")
+        assert (await editor.call("kb_revert", path="rooms/home.md", revision=was))["status"] == "done"
+        assert editor.text("rooms/home.md") == "# Home\n\n[Tea](../tea.md)\n"
+
+
 async def test_a_deletion_of_a_trusted_host_is_not_taken_back_at_level_3(connect: Connect) -> None:
     async with connect("editor", 3) as editor, connect("mover", 4) as mover:
         was = await mover.revision("tea.md")
