@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from knowledge.errors import UnwritableDocument
 from knowledge.git.checkout import Checkout
-from knowledge.pages.vault import PART_BYTES
 from knowledge.writing.files.exchange import Folder, temporary_name
 from knowledge.writing.files.file_set import named_errors
 
@@ -77,20 +75,12 @@ class WorkingFile:
         try:
             folder.publish(staged, name)
         except FileExistsError:
-            if _read(folder, name) != raw:
+            if folder.read(name) != raw:
                 raise self._changed() from None
 
     def _is_blob(self, folder: Folder, name: str) -> bool:
-        return self.checkout.blob_of(self.path, _read(folder, name)) == self.blob
+        return self.checkout.blob_of(self.path, folder.read(name)) == self.blob
 
     def _changed(self) -> UnwritableDocument:
         mend = "commit it, or move the file away, and synchronise again"
         return UnwritableDocument(self.path, "Git does not have what it is now", mend)
-
-
-def _read(folder: Folder, name: str) -> bytes:
-    file = folder.open_file(name)
-    try:
-        return b"".join(iter(lambda: os.read(file, PART_BYTES), b""))
-    finally:
-        os.close(file)

@@ -117,6 +117,14 @@ class Folder:
         self._step("read")
         return os.open(self._named(name), FILE_FLAGS, dir_fd=self._descriptor)
 
+    def read(self, name: str) -> bytes:
+        """Return the bytes of `name` as they are now; a write in progress may be in them in part."""
+        file = self.open_file(name)
+        try:
+            return b"".join(iter(lambda: os.read(file, PART_BYTES), b""))
+        finally:
+            os.close(file)
+
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of `name` without following a link; None if nothing is there."""
         try:
@@ -261,12 +269,7 @@ class Folder:
         """Give the file a second name and return its status; None if it had to be copied, as FAT has no hard links."""
         if self.give_second_name(old, new):
             return self.status(new)
-        source = self.open_file(old)
-        try:
-            raw = b"".join(iter(lambda: os.read(source, PART_BYTES), b""))
-        finally:
-            os.close(source)
-        self.stage(new, raw, self.attributes(old))
+        self.stage(new, self.read(old), self.attributes(old))
         return None
 
     def _hard_link(self, old: str, new: str) -> None:

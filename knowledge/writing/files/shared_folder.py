@@ -6,7 +6,6 @@ Locks are no part of it: servers that share a folder hold locks on pages in thei
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 import shutil
 import time
@@ -116,7 +115,7 @@ def _exchanges(folder: Folder) -> None:
             )
             raise _DoesNotHold(reason, "use NFS 4, or another file system that has one of them")
         folder.exchange("new", "old")
-    if (_read(folder, "old"), _read(folder, "new")) != (b"new", b"old"):
+    if (folder.read("old"), folder.read("new")) != (b"new", b"old"):
         raise _DoesNotHold("two files that exchanged their names have the wrong bytes", "use another file system")
 
 
@@ -128,9 +127,9 @@ def _refuses_taken_names(folder: Folder) -> None:
 
 
 def _shows_new_files(opened: Callable[[], Folder]) -> None:
-    """A page that was replaced is read with its new bytes by whoever opens it next."""
+    """A page that was replaced has its new bytes when it is opened next."""
     with opened() as folder:
-        if _read(folder, "old") != b"new":
+        if folder.read("old") != b"new":
             raise _DoesNotHold("a file that was replaced is still read with its old bytes", "turn off caching of names")
 
 
@@ -141,11 +140,3 @@ def _has_our_time(folder: Folder, now: Callable[[], float]) -> None:
     if apart_s > CLOCKS_APART_S:
         reason = f"its files get times that are {apart_s:.0f} seconds away from this machine's clock"
         raise _DoesNotHold(reason, "let both machines set their clocks by NTP")
-
-
-def _read(folder: Folder, name: str) -> bytes:
-    file = folder.open_file(name)
-    try:
-        return os.read(file, 16)
-    finally:
-        os.close(file)
