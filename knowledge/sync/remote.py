@@ -33,7 +33,7 @@ class Remote:
     git: Git
     name: str
     branch: str
-    """The branch over there, `refs/heads/...`."""
+    """The branch in the remote repository, `refs/heads/...`."""
 
     @classmethod
     def of(cls, checkout: Checkout, branch: Branch, environment: Mapping[str, str]) -> Remote:

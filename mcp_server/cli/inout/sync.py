@@ -32,11 +32,11 @@ COMMITS_OFF = (
     ' git = "commit" in forge.toml'
 )
 WORDS: dict[ArrivalKind, str] = {
-    "taken": "as over there",
+    "taken": "taken from the other side",
     "merged": "merged",
     "removed": "removed",
-    "kept": "kept: removed over there, but changed here",
-    "returned": "back: removed here, but changed over there",
+    "kept": "kept: removed on the other side, but changed here",
+    "returned": "restored: removed here, but changed on the other side",
     "beside": "changed on both sides and not mergeable; this side's stays",
 }
 
@@ -99,11 +99,7 @@ def _drafted(arrival: PageArrival, author: CommitAuthor, state_dir: Path) -> Syn
 def _print_conflicts(conflicts: Sequence[SyncConflict]) -> None:
     for one in conflicts:
         places = counted(one.places, "place")
-        say(
-            visible(
-                f"{one.page}: {one.author} changed the same text over there, in commit {short(one.commit)} ({places})"
-            )
-        )
+        say(visible(f"{one.page}: {one.author} changed the same text in commit {short(one.commit)} ({places})"))
         say(f"the page has this side's text; both sides, marked, are in {one.draft}: settle them there, then")
         say(visible(f"  {one.settle}"))
 
