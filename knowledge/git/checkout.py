@@ -220,7 +220,7 @@ class Checkout:
     def unsafe(self, states: Sequence[tuple[str, str]]) -> frozenset[str]:
         """Return the paths, each given with a blob, that git takes into no index: `.git`, in any of the forms that file systems know.
 
-        Its own commands check that before they write a file; whoever writes files from a commit has to ask.
+        Its own commands check that before they write a file; code that writes files from a commit has to ask.
         """
         scratch = self._new_copy()
         stdin = b"".join(f"{FILE} {blob} 0\t".encode() + os.fsencode(path) + b"\0" for path, blob in states)

@@ -12,7 +12,7 @@ from knowledge.state.ports import StateStore
 
 SUFFIX = ":stopped"
 MARK_S = 120.0
-"""The mark of a process that died meanwhile ends by itself. One that goes on trying renews it sooner."""
+"""The mark of a process that died meanwhile ends by itself. A process that keeps trying renews it sooner."""
 KNOWN_S = 2.0
 NOTE = (
     "the index cannot be updated now, so pages that changed lately may be missing here or shown as they were; kb_read shows them as "

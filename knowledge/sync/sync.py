@@ -190,7 +190,7 @@ class Sync:
         return files.arrived
 
     async def _joined(self, checkout: Checkout, branch: Branch, part: CommitPart) -> bool:
-        """Make the commit that of the branch; False if somebody moved the branch meanwhile, so that it must be merged again."""
+        """Move the branch to the commit; False if somebody moved the branch meanwhile, so that it must be merged again."""
         try:
             await self._patiently(partial(self._published, checkout, branch, part))
         except CommitWaits:
