@@ -116,7 +116,7 @@ class StoredPageActs:
             current = stored.digest if stored else None
             if current != edit.digest and (edit.raw is not None or current == edit.base):
                 require_size(path, edit.raw)
-                if current not in (None, edit.base) and current is not None:
+                if current is not None and current != edit.base:
                     other = (await self._pages.contents([current]))[current]
                     await self._pages.put(FileExchange(_beside(path, current), None, other), at=self._now())
                 await self._pages.put(FileExchange(path, current, edit.raw), at=self._now())
