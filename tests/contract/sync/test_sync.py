@@ -57,8 +57,6 @@ async def test_what_comes_in_is_on_record_with_the_author_of_its_commit(folder: 
         assert change.intent.startswith("bring in commit ")
         commits = await bob.host.app.services.change_commits.of([change])
         assert commits[change.id].id == ann.kb.git("rev-parse", "HEAD").strip()
-        back = await bob.host.call("kb_history", path=PLAN)
-        assert len(back["revisions"]) >= 1
 
 
 async def test_a_side_that_only_follows_gets_the_same_commit(folder: Path) -> None:
@@ -173,10 +171,10 @@ async def test_commits_of_others_that_arrive_in_between_are_merged_before_the_ne
     async with two_machines(folder) as (ann, bob):
         await ann.edit(PLAN, "Friday", "Monday")
         await bob.edit(TEAM, "Bob", "Bob and Cid")
-        pushed = ann.sync._merged
+        merge = ann.sync._merged
 
         async def overtaken(*given: object) -> object:
-            found = await pushed(*given)  # type: ignore[arg-type]
+            found = await merge(*given)  # type: ignore[arg-type]
             if bob.kb.git("status", "--porcelain", "-b").find("[ahead") < 0:
                 await bob.synchronise()
             return found
