@@ -396,21 +396,21 @@ class Placer:
         if len(among) == 1:
             return (SectionChoice(among[0], 1.0),)
         asked = self._counted(text) + times(self._counted(hint), OWN_HEADING)
-        words, heads = vectors.cosines(asked), headings.cosines(asked)
+        by_words, by_heading = vectors.cosines(asked), headings.cosines(asked)
         # Words first: comparing meaning costs an embedding for each section.
-        order = sorted(range(len(among)), key=lambda index: (-words.get(index, 0.0), index))[:MOST_MEANT]
+        order = sorted(range(len(among)), key=lambda index: (-by_words.get(index, 0.0), index))[:MOST_MEANT]
         meant: Sequence[float] = [0.0] * len(order)
         if self.similarity is not None:
             texts = [f"{' '.join(among[i].path)}\n{self._body(among[i])}"[:LONGEST_COMPARED] for i in order]
             meant = [from_meaning(one) for one in self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]]
         blocks = self._alike_blocks(limits, asked)
         forms = self._forms(text, [among[index] for index in order]) if is_item and with_form else [0.0] * len(order)
-        most = max([LEAST_LIKE, *words.values()])
+        most = max([LEAST_LIKE, *by_words.values()])
         shares = shares_of(
             [
                 SectionSigns(
-                    words=words.get(index, 0.0) / most,
-                    heading=heads.get(index, 0.0),
+                    words=by_words.get(index, 0.0) / most,
+                    heading=by_heading.get(index, 0.0),
                     meaning=mean,
                     blocks=math.fsum(nlargest(NEAREST, blocks.get(among[index], ()))) / NEAREST,
                     length=math.log1p(len(self._body(among[index]))),
