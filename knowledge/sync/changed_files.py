@@ -102,10 +102,8 @@ def incoming_files(checkout: Checkout, ours: str, theirs: str) -> Sequence[Synce
     for change in changes:
         before, after = change.before, change.after
         here = moved_here.get(change.path, change.path)
-        if before is None or after is None or before.path == after.path:
-            incoming.append(SyncedFile(before, after, here, here))
-        elif here != before.path:
-            # Moved on both sides: it stays where it is here.
+        if before is None or after is None or before.path == after.path or here != before.path:
+            # Not moved there, or moved on both sides: it stays where it is here.
             incoming.append(SyncedFile(before, after, here, here))
         elif after.path in there:
             # Something else is at its new place here, so it can't be moved: what comes is a file of its own.
