@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,23 +14,12 @@ from knowledge.pages.vault import revision_of
 from knowledge.state.ports import StateStore
 from knowledge.stored_pages.copy import FEW_REMOVED
 from knowledge.stored_pages.ports import FileExchange
-from tests.support.state.ledgers import open_shared
 from tests.support.writing.acts import adapting, appending, save_as_new, save_in_place, setting
 from tests.support.writing.stored import StoredWorld, stored_world
 
 PAGE = "guides/a.md"
 TEXT = b"# A\n\nOne.\n\nTwo.\n"
 PICTURE = b"\x89PNG\r\n" + bytes(range(64))
-
-Opened = Callable[[], Awaitable[StateStore]]
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.external)])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
-    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-    opened = await open_shared(where, schema)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -13,17 +11,9 @@ from knowledge.errors import StoredFileChanged
 from knowledge.state.ports import StateStore
 from knowledge.stored_pages.ports import BEGINNING, FileExchange, StoredFile
 from knowledge.stored_pages.sql import SqlStoredPages
-from tests.support.state.ledgers import DAY, MINUTE, NOW, change, entry, open_shared, revision
+from tests.support.state.ledgers import DAY, MINUTE, NOW, change, entry, revision
 
 ONE, TWO = b"# One\n", b"# Two\n"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.external)])
-async def store(request: pytest.FixtureRequest, tmp_path: Path, schema: str) -> AsyncIterator[StateStore]:
-    where = request.getfixturevalue("postgres").url() if request.param == "postgres" else str(tmp_path)
-    opened = await open_shared(where, schema)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
