@@ -16,11 +16,21 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from knowledge.errors import InvalidPath
+from knowledge.errors import InvalidPath, KnowledgeError
 from knowledge.pages.paths import clean_path, file_system_key
 
 EVERYBODY: Final = "*"
 GROUP_MARK: Final = "@"
+
+
+class NoRightThere(KnowledgeError):
+    """The caller may neither read nor write there. The message doesn't say whether a page is there."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"you have no right to write at {path[:200]!r}; nothing was written, and nothing is said about what may be there"
+        )
 
 
 class Right(IntEnum):

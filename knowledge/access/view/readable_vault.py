@@ -5,22 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterator
 
-from knowledge.access.rules import PathAccess
+from knowledge.access.rules import NoRightThere, PathAccess
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath
 from knowledge.pages.obsidian.vault_settings import VaultSettings
 from knowledge.pages.paths import clean_path
 from knowledge.pages.vault import DirectoryListing, FileRead, Scanned, Vault, VaultProblem
 from knowledge.state.ports import Stamp
-
-
-class NoRightThere(KnowledgeError):
-    """A page can't be made there, because its maker may not read it. Nothing is said about whether a page is there."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        super().__init__(
-            f"you have no right to write at {path[:200]!r}; nothing was written, and nothing is said about what may be there"
-        )
 
 
 class ReadableVault(Vault):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeAlias
 
-from knowledge.access.rules import UNRESTRICTED, PathAccess, Right
+from knowledge.access.rules import UNRESTRICTED, NoRightThere, PathAccess, Right
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.host_registration import Principal
 
@@ -39,27 +39,25 @@ def without_hidden_sources(value: Any, access: PathAccess) -> Any:
 
 
 class NoRightToWrite(KnowledgeError):
-    """The caller may neither change the page nor propose a change. Whether it exists is only said to somebody who may read it."""
+    """The caller may read the page, but neither change it nor propose a change."""
 
-    def __init__(self, path: str, right: Right) -> None:
-        self.path, self.right = path, right
-        shown = repr(path[:200])
-        super().__init__(
-            f"you may read {shown}, but not change it or propose a change; nothing was written"
-            if right is Right.READ
-            else f"you have no right to write at {shown}; nothing was written, and nothing is said about what may be there"
-        )
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"you may read {path[:200]!r}, but not change it or propose a change; nothing was written")
 
 
 def require_right(access: PathAccess, writes: Sequence[str]) -> None:
     """Check that a call about these pages may at least be proposed.
 
     Raises:
-        NoRightToWrite: the caller may not.
+        NoRightThere, NoRightToWrite: the caller may not.
     """
     for path in writes:
-        if (right := access.right(path)) < Right.PROPOSE:
-            raise NoRightToWrite(path, right)
+        match access.right(path):
+            case Right.NONE:
+                raise NoRightThere(path)
+            case Right.READ:
+                raise NoRightToWrite(path)
 
 
 def reason_to_propose(access: PathAccess, writes: Sequence[str], also: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.access.rules import PathAccess, Right
+from knowledge.access.rules import NoRightThere, PathAccess, Right
 from mcp_server.gate.trust.folder_rights import NoRightToWrite, reason_to_propose, require_right, without_hidden_sources
 
 ACCESS = PathAccess({"none": Right.NONE, "read": Right.READ, "propose": Right.PROPOSE, "write": Right.WRITE})
@@ -16,7 +16,7 @@ def test_a_call_about_a_page_that_may_only_be_read_is_refused_and_says_so() -> N
 
 
 def test_a_call_about_a_hidden_place_is_refused_without_a_word_about_what_is_there() -> None:
-    with pytest.raises(NoRightToWrite, match="nothing is said about what may be there"):
+    with pytest.raises(NoRightThere, match="nothing is said about what may be there"):
         require_right(ACCESS, ["none/a.md"])
 
 
