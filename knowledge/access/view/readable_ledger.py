@@ -44,7 +44,7 @@ class ReadableLedger(Ledger):
 
     async def seen_last(self, path: str) -> KeptState | None:
         """Return the state of the page that is kept with the newest time."""
-        if not self._access.may_read(path) or await self._was_hidden(path):
+        if not self._access.may_read(path) or await self._known(path) is not None:
             return None
         return await self._ledger.seen_last(path)
 
@@ -60,7 +60,8 @@ class ReadableLedger(Ledger):
         """Return the bytes of that state of the page, unless the page was hidden when it had them."""
         if not self._access.may_read(path):
             return None
-        if await self._was_hidden(path) and revision not in {line.revision for line in await self._lines(path)}:
+        known = await self._known(path)
+        if known is not None and revision not in known:
             return None
         return await self._ledger.content(path, revision)
 
@@ -73,14 +74,14 @@ class ReadableLedger(Ledger):
         if not self._access.may_read(path):
             return ()
         states = await self._ledger.recent(path, limit=limit)
-        if not await self._was_hidden(path):
-            return states
-        known = {line.revision for line in await self._lines(path)}
-        return [state for state in states if state.revision in known]
+        known = await self._known(path)
+        return states if known is None else [state for state in states if state.revision in known]
 
     async def history(self, path: str, *, limit: int, before: int | None = None) -> Sequence[Revision]:
         """Return the page's history, newest first, back to when it came from a hidden place, if it did."""
-        lines = self._in_order(await self._lines(path))
+        if not self._access.may_read(path):
+            return ()
+        lines = self._in_order(self._shown(await self._ledger.history(path, limit=EVERY_LINE)))
         return [line for line in lines if before is None or line.id < before][:limit]
 
     async def lines_after(
@@ -256,12 +257,10 @@ class ReadableLedger(Ledger):
         """Return the lines of a page's history with their ids."""
         return lines
 
-    async def _lines(self, path: str) -> list[Revision]:
-        """Return the lines of the page's history that may be shown, newest first."""
-        if not self._access.may_read(path):
-            return []
+    def _shown(self, lines: Sequence[Revision]) -> list[Revision]:
+        """Return the lines of a page's history, newest first, back to when it came from a hidden path."""
         shown: list[Revision] = []
-        for line in await self._ledger.history(path, limit=EVERY_LINE):
+        for line in lines:
             if not self._access.may_read(line.path):
                 break
             if line.moved_from is not None and not self._access.may_read(line.moved_from):
@@ -271,10 +270,12 @@ class ReadableLedger(Ledger):
             shown.append(line)
         return shown
 
-    async def _was_hidden(self, path: str) -> bool:
-        """Return whether the page was at a hidden path once."""
+    async def _known(self, path: str) -> frozenset[str | None] | None:
+        """Return the revisions that a readable page has had since it was at a hidden path; None if it never was at one."""
         lines = await self._ledger.history(path, limit=EVERY_LINE)
-        return any(not self._access.may_read(line.path) or not self._shows(line) for line in lines)
+        if all(map(self._shows, lines)):
+            return None
+        return frozenset(line.revision for line in self._shown(lines))
 
     def _shows(self, line: Revision) -> bool:
         return self._access.may_read(line.path) and (line.moved_from is None or self._access.may_read(line.moved_from))
