@@ -67,14 +67,6 @@ class PathAccess:
     def __hash__(self) -> int:
         return hash(frozenset(self.rights.items()))
 
-    def __reduce__(self) -> tuple[type[PathAccess], tuple[dict[str, Right]]]:
-        return PathAccess, (dict(self.rights),)
-
-    @property
-    def unrestricted(self) -> bool:
-        """Whether the caller may write everywhere."""
-        return all(right is Right.WRITE for right in self.rights.values())
-
     @property
     def reads_all(self) -> bool:
         """Whether the caller may read everything."""
@@ -142,10 +134,6 @@ class AccessRules:
         for rule in rules:
             by_folder.setdefault(folder_key(rule.folder), []).append(rule)
         self._by_folder: Mapping[str, Sequence[PathRule]] = by_folder
-
-    def __bool__(self) -> bool:
-        """Return whether there is any rule."""
-        return bool(self._by_folder)
 
     def access(self, person: str | None, groups: Collection[str] = ()) -> PathAccess:
         """Return the access of the person in these groups (with or without `@`); None for a caller who is nobody in particular."""

@@ -20,7 +20,6 @@ def access_of(person: str | None, *rules: tuple[str, str, Right], groups: tuple[
 def test_without_rules_everybody_may_write_everywhere() -> None:
     access = access_of("ann")
     assert access == UNRESTRICTED
-    assert access.unrestricted
     assert access.right("any/page.md") is WRITE
     assert access.right("") is WRITE
 
@@ -29,7 +28,7 @@ def test_folders_that_no_rule_reaches_stay_as_they_are() -> None:
     access = access_of("ben", ("ann", "people/ann", WRITE))
     assert access.right("plans/q3.md") is WRITE
     assert access.right("people/team.md") is WRITE
-    assert not access.unrestricted
+    assert access != UNRESTRICTED
 
 
 def test_somebody_that_no_rule_of_the_folder_names_has_no_right_there() -> None:
@@ -114,7 +113,9 @@ def test_a_hidden_folder_can_be_entered_for_the_sake_of_a_readable_one_below() -
 
 
 def test_rules_that_allow_everything_restrict_nobody() -> None:
-    assert access_of("ann", ("*", "", WRITE), ("ann", "private", WRITE)).unrestricted
+    access = access_of("ann", ("*", "", WRITE), ("ann", "private", WRITE))
+    assert access.reads_all
+    assert {access.right(path) for path in ("", "a.md", "private", "private/x.md")} == {WRITE}
 
 
 def test_callers_who_may_read_the_same_folders_have_the_same_list() -> None:
