@@ -14,6 +14,7 @@ from mcp_server.approvals.proposals import principal_of
 from mcp_server.approvals.views.present import PATIENCE_S, Present
 from mcp_server.gate.host_registration import is_signed_in
 from mcp_server.gate.policy import Trust
+from mcp_server.gate.trust.people import PeopleAct
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 
 if TYPE_CHECKING:
@@ -35,14 +36,8 @@ AdminAct = Literal[
     "passkey.add",
     "passkey.remove",
     "place.trust",
-    "person.add",
-    "person.remove",
     "person.login",
-    "group.add",
-    "group.remove",
-    "rule.set",
-    "rule.remove",
-    "reviewers.set",
+    PeopleAct,
 ]
 
 Requirement = Literal["word", "advisory", "passkey", "elsewhere"]
