@@ -39,11 +39,7 @@ async def why_barred(state: StateStore, proposal: Proposal, person: Approver, *,
         for one in await of_each_asker(state.trust, proposal):
             if is_same_person(directory, person.principal_id, one.principal):
                 return OWN.format(principal=one.principal)
-    name = directory.person_of(person.principal_id)
-    for found in await reviewers_of(state, proposal):
-        if not directory.among(name, found.names):
-            return REVIEWED.format(folder=found.where, names=", ".join(found.names))
-    return ""
+    return _reviewed_by_others(directory, await _pages(state, proposal), person)
 
 
 async def require_pages(state: StateStore, paths: Iterable[str], person: Approver) -> None:
@@ -55,15 +51,12 @@ async def require_pages(state: StateStore, paths: Iterable[str], person: Approve
     if not person.signed_in:
         return
     directory, touched = await state.people.directory(), tuple(paths)
-    access, name = directory.access_of(person.principal_id), directory.person_of(person.principal_id)
+    access = directory.access_of(person.principal_id)
     for path in touched:
         if access.right(path) < Right.WRITE:
             raise CannotDecide(NO_RIGHT.format(path=path))
-    for found in _reviewers(directory, touched):
-        if not directory.among(name, found.names):
-            raise CannotDecide(
-                f"you can't do this: {REVIEWED.format(folder=found.where, names=', '.join(found.names))}"
-            )
+    if why := _reviewed_by_others(directory, touched, person):
+        raise CannotDecide(f"you can't do this: {why}")
 
 
 def paths_of(files: Iterable[FileEffect]) -> Iterator[str]:
@@ -76,6 +69,15 @@ async def reviewers_of(state: StateStore, proposal: Proposal) -> Sequence[Folder
     """Return the reviewers of each touched folder that has some, by folder. A decision takes somebody who is among all of them."""
     directory = await state.people.directory()
     return _reviewers(directory, await _pages(state, proposal)) if directory.reviewers else ()
+
+
+def _reviewed_by_others(directory: Directory, paths: Iterable[str], person: Approver) -> str:
+    """Return the sentence about the first folder whose reviewers don't include this person, "" if there is none."""
+    name = directory.person_of(person.principal_id)
+    for found in _reviewers(directory, paths):
+        if not directory.among(name, found.names):
+            return REVIEWED.format(folder=found.where, names=", ".join(found.names))
+    return ""
 
 
 def _reviewers(directory: Directory, paths: Iterable[str]) -> Sequence[FolderReviewers]:
