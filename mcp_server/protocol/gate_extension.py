@@ -24,7 +24,6 @@ from mcp_types import (
 )
 from mcp_types.version import is_version_at_least
 
-from knowledge.access.rules import PathAccess
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
 from mcp_server.approvals.approvers import Approvals
@@ -90,8 +89,8 @@ class GateExtension(Extension):
         del call_next  # the SDK's handler would run the tool without asking the gate
         try:
             who = await self._identify(ctx)
-            async with self._gate.as_caller(who) as access:
-                return await self._answered(params, ctx, who, access)
+            async with self._gate.as_caller(who):
+                return await self._answered(params, ctx, who)
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except UnknownSecret as error:
@@ -101,10 +100,10 @@ class GateExtension(Extension):
             return as_result(CallFailed(f"{params.name} is {CLOSED}"))
 
     async def _answered(
-        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], who: Principal, access: PathAccess
+        self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], who: Principal
     ) -> HandlerResult:
         state = params.request_state or ""
-        call = Call(who, report=ctx.session.report_progress, detached=declared(ctx), access=access)
+        call = Call(who, report=ctx.session.report_progress, detached=declared(ctx))
         if state.startswith(ASKED):
             return await self._proposal_answered(params, ctx, call)
         if state.startswith(checkpoints.ASKED):
