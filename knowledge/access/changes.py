@@ -71,9 +71,8 @@ class Changing:
 
         def change(before: Directory) -> Directory:
             _require_people(before, people)
-            return self._with(
-                before, "group", group_name(name), "", (*before.groups.get(group_name(name), ()), *people)
-            )
+            group = group_name(name)
+            return self._with(before, "group", group, "", (*before.groups.get(group, ()), *people))
 
         return change
 
@@ -125,7 +124,8 @@ class Changing:
         found = next((one for one in before.entries if one.key == entry.key), None)
         if found is not None and found.names == entry.names:
             return before
-        after = Directory(tuple(sorted((*_others(before, entry), entry), key=lambda one: one.key)))
+        others = (one for one in before.entries if one.key != entry.key)
+        after = Directory(tuple(sorted((*others, entry), key=lambda one: one.key)))
         if len(after.entries) > MOST_ENTRIES:
             raise BadDirectoryChange(f"at most {MOST_ENTRIES:,} people, groups, rules and reviewers are allowed")
         return after
@@ -153,10 +153,6 @@ class Changing:
             if name in names:
                 after = self._with(after, "reviewers", "", folder, left)
         return after
-
-
-def _others(before: Directory, entry: DirectoryEntry) -> Iterable[DirectoryEntry]:
-    return (one for one in before.entries if one.key != entry.key)
 
 
 def _without(before: Directory, kind: EntryKind, who: str, folder: str = "") -> Directory:

@@ -20,6 +20,7 @@ from knowledge.pages.paths import AGENTS_FOLDER, SKILLS_FOLDER, ancestors
 from knowledge.state.client_notes import MOST_SUBSCRIPTIONS, TOPIC, ClientNotes
 from knowledge.state.ports import Event, StateStore
 from mcp_server.protocol.gate_extension import MULTI_ROUND
+from mcp_server.protocol.reach.requests import LISTEN
 from mcp_server.protocol.reach.subscribers import NOBODY, MayHear, ReadersBus, everybody_may, hearer
 from mcp_server.protocol.resources import DOC_URI, MAP_URI, PROPOSAL_URI
 from mcp_server.protocol.server import ForgeServer
@@ -39,7 +40,6 @@ FIRST_LOOK_S = 1.0
 """The wait before the first check, so that it doesn't slow down the host's handshake."""
 LONGEST_ADDRESS = 2_000
 """Bytes of an address that a session over HTTP can subscribe to. No resource here has a longer one."""
-LISTEN = "subscriptions/listen"
 AGENTS_CHANGED = tuple(Event(0, "doc", folder) for folder in (AGENTS_FOLDER, SKILLS_FOLDER))
 """The changes behind a new list of prompts or resources: besides fixed ones it has the team's agents."""
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}

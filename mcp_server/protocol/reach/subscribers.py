@@ -55,4 +55,8 @@ class ReadersBus(SubscriptionBus):
         """Register the listener for the caller of the present request, and return a function that ends it."""
         token = object()
         self._listeners[token] = (hearer(), listener)
-        return lambda: self._listeners.pop(token, None) and None
+
+        def end() -> None:
+            self._listeners.pop(token, None)
+
+        return end
