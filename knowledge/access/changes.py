@@ -95,22 +95,23 @@ class Changing:
                 _require_known(before, [who])
             if right not in RIGHTS:
                 raise BadDirectoryChange(f"{right[:40]!r} is no right; the rights are {', '.join(RIGHTS)}")
-            return self._with(before, "rule", who, checked_folder(folder), (right,))
+            return self._with(before, "rule", who, before.spelled(checked_folder(folder)), (right,))
 
         return change
 
     def rule_removed(self, who: str, folder: str) -> DirectoryChange:
         """Return the change that removes the rule for `who` in the folder."""
-        return lambda before: _without(before, "rule", who, checked_folder(folder))
+        return lambda before: _without(before, "rule", who, before.spelled(checked_folder(folder)))
 
     def reviewers_set(self, folder: str, names: Sequence[str]) -> DirectoryChange:
         """Return the change that makes these people and groups the reviewers of the folder; with none it has no own reviewers."""
 
         def change(before: Directory) -> Directory:
+            spelled = before.spelled(checked_folder(folder))
             if not names:
-                return _without(before, "reviewers", "", checked_folder(folder))
+                return _without(before, "reviewers", "", spelled)
             _require_known(before, names)
-            return self._with(before, "reviewers", "", checked_folder(folder), names)
+            return self._with(before, "reviewers", "", spelled, names)
 
         return change
 

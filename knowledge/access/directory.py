@@ -140,6 +140,16 @@ class Directory:
         """Return the people whom these people and groups include, by name."""
         return tuple(person for person in self.people if self.among(person, names))
 
+    def spelled(self, folder: str) -> str:
+        """Return the folder as its rules or reviewers already spell it: `HR` and `hr` are one folder.
+
+        Raises:
+            InvalidPath: it can't be a folder.
+        """
+        key = folder_key(folder)
+        known = (one.folder for one in self.entries if one.kind in ("rule", "reviewers"))
+        return next((one for one in known if folder_key(one) == key), folder)
+
     def reviewers_of(self, path: str) -> FolderReviewers | None:
         """Return the reviewers of the page: those of the nearest folder above it that has some, None if none has.
 

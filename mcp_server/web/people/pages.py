@@ -209,8 +209,9 @@ async def revoke_token(request: PageRequest, form: Form) -> Response:
 
 async def _reviewers(request: PageRequest, form: Form) -> tuple[str, Sequence[str]]:
     """Return the folder that a form names, and its own reviewers."""
-    folder = checked_folder(form.get("folder", "").strip())
-    return folder, (await request.services.state.people.directory()).reviewers.get(folder, ())
+    directory = await request.services.state.people.directory()
+    folder = directory.spelled(checked_folder(form.get("folder", "").strip()))
+    return folder, directory.reviewers.get(folder, ())
 
 
 async def _changed(request: PageRequest, act: PeopleAct, arguments: Mapping[str, Any], section: str) -> Response:

@@ -62,7 +62,7 @@ async def test_a_team_of_three_gets_from_nothing_to_running_by_the_page_alone(tm
         for name in ("ann", "bob"):
             await post(owner, "/people/group", name="@editors", person=name)
         await post(owner, "/people/reviewers", folder="guides/", who="@editors")
-        await post(owner, "/people/reviewers", folder="guides", who="ada")
+        await post(owner, "/people/reviewers", folder="Guides", who="ada")
         assert await entries(place) == {
             "person ada": (f"{ME}@*",),
             "person ann": ("ann@token:http",),

@@ -168,6 +168,16 @@ def test_everybody_may_have_a_rule_and_folders_have_one_spelling() -> None:
     assert [(one.folder, one.names) for one in found.rules if one.who == "*"] == [("", ("read",)), ("hr", ("none",))]
 
 
+def test_another_spelling_of_a_folder_changes_its_rules_and_reviewers_and_adds_none() -> None:
+    """Both spellings are one folder, so a second entry would be without effect, or open what the first one closes."""
+    set_again = after(ADA.rule_set("@editors", "HR", "none"), ADA.reviewers_set("Hr", ["bob"]), before=TEAM)
+    assert len(set_again.entries) == len(TEAM.entries)
+    assert set_again.access_of("ann@token:http").right("hr/a.md") is Right.NONE
+    assert set_again.reviewers_of("hr/a.md") == FolderReviewers("hr", ("bob",))
+    removed = after(ADA.rule_removed("@editors", "HR"), ADA.reviewers_set("HR", []), before=TEAM)
+    assert len(removed.entries) == len(TEAM.entries) - 2
+
+
 @pytest.mark.parametrize(
     ("principal", "path", "right"),
     [
