@@ -142,17 +142,23 @@ class Changing:
         """Return the directory without the rules for that person or group, who also no longer reviews anything.
 
         Raises:
-            BadDirectoryChange: a folder would lose its only reviewer, so that anybody could decide there.
+            BadDirectoryChange: a folder would lose its only reviewer, so that anybody could decide there, or its only rule, so that
+                others could get in.
         """
         after = before
-        for one in before.rules:
-            if one.who == name:
-                after = _without(after, "rule", name, one.folder)
         for folder, names in before.reviewers.items():
             if name in names and not (left := tuple(one for one in names if one != name)):
                 raise BadDirectoryChange(f"{name} is the only reviewer of {folder}/; name another one there first")
             if name in names:
                 after = self._with(after, "reviewers", "", folder, left)
+        for one in before.rules:
+            if one.who == name:
+                if all(other.who == name for other in before.rules if other.folder == one.folder):
+                    raise BadDirectoryChange(
+                        f"{one.folder}/ has no rule except that for {name}, and without it others could get in; "
+                        "set another one there first, such as none for '*'"
+                    )
+                after = _without(after, "rule", name, one.folder)
         return after
 
 

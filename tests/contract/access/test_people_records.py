@@ -58,6 +58,7 @@ async def test_a_person_who_leaves_changes_several_entries_in_one_step(store: St
         BY.person_added("bob", []),
         BY.group_added("all", ["ann", "bob"]),
         BY.rule_set("ann", "hr", "read"),
+        BY.rule_set("*", "hr", "none"),
         BY.reviewers_set("hr", ["ann", "bob"]),
     )
     await put(store, BY.person_removed("ann", []), act="person.remove")

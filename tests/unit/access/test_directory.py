@@ -90,10 +90,11 @@ def test_the_people_in_names_are_those_of_its_groups_too() -> None:
 
 
 def test_a_person_who_is_removed_is_gone_from_groups_rules_and_reviewers() -> None:
-    left = after(ADA.reviewers_set("it", ["bob", "ann"]), ADA.person_removed("bob", []), before=TEAM)
+    shared = after(ADA.reviewers_set("it", ["bob", "ann"]), ADA.rule_set("*", "hr/pay", "none"), before=TEAM)
+    left = after(ADA.person_removed("bob", []), before=shared)
     assert "bob" not in left.people
     assert left.groups == {"editors": ("ann",)}
-    assert [one.who for one in left.rules] == ["@editors"]
+    assert [one.who for one in left.rules] == ["*", "@editors"]
     assert left.reviewers["it"] == ("ann",)
 
 
@@ -105,6 +106,19 @@ def test_the_only_reviewer_of_a_folder_is_not_removed_because_then_everybody_cou
 ) -> None:
     with pytest.raises(BadDirectoryChange, match="only reviewer of"):
         change(TEAM)
+
+
+@pytest.mark.parametrize(
+    ("change", "folder"), [(ADA.person_removed("ann", []), "people/ann"), (ADA.group_removed("editors", []), "hr")]
+)
+def test_the_only_rule_of_a_folder_is_not_removed_with_its_person_because_then_others_could_get_in(
+    change: DirectoryChange, folder: str
+) -> None:
+    closed = after(ADA.rule_set("ann", "people/ann", "write"), ADA.reviewers_set("", []), before=TEAM)
+    with pytest.raises(BadDirectoryChange, match=f"^{folder}/ has no rule except that for"):
+        change(closed)
+    left = after(ADA.rule_set("*", folder, "none"), change, before=closed)
+    assert left.access_of("eve@token:http").right(f"{folder}/a.md") is Right.NONE
 
 
 def test_adding_and_removing_concern_only_what_is_named_and_repeating_changes_nothing() -> None:
