@@ -29,7 +29,7 @@ class NoRightThere(KnowledgeError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(
-            f"you have no right to write at {path[:200]!r}; nothing was written, and nothing is said about what may be there"
+            f"you have no right to write at {path[:200]!r}; nothing was written, and the server doesn't say whether a page is there"
         )
 
 

@@ -64,7 +64,7 @@ class Approver:
     @property
     def principal_id(self) -> str:
         """The principal of the person who decides: on the site that of their login, such as `8f1c@corp:http` or `ada@page`."""
-        # Whoever logged in at a sign-in server has the name of their principal.
+        # Somebody who logged in at a sign-in server has the name of their principal.
         return self.principal or (self.name if self.signed_in else f"{self.name}@{self.channel}")
 
     @property

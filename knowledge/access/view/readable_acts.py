@@ -52,7 +52,7 @@ class ReadableActs(PageActs):
         return await self._acts.follow_move(old, new)
 
     async def watch(self) -> None:
-        """Do nothing: whoever carries out the acts on all pages watches."""
+        """Do nothing: the acts on all pages are watched already."""
 
     async def _require(self, paths: Iterable[str]) -> None:
         # Finding the real place of a page refuses hidden ones, and links to them.

@@ -215,7 +215,7 @@ class ReadableLedger(Ledger):
         await self._ledger.intend(intent, contents)
 
     async def intents(self) -> Sequence[Intent]:
-        """Return every act that has begun, whichever pages it changes: whoever meets a dead one finishes it, and is told nothing."""
+        """Return every act that has begun, whichever pages it changes. Those of dead processes are finished, and not shown."""
         return await self._ledger.intents()
 
     async def drop(self, intent_id: str) -> None:
@@ -289,7 +289,7 @@ class ReadableLedger(Ledger):
 
 
 class NumberedLedger(ReadableLedger):
-    """The same for whoever shows histories: a line's id is its place in the history of its page."""
+    """A readable ledger for showing histories: a line's id is its place in the history of its page."""
 
     def _in_order(self, lines: Sequence[Revision]) -> Sequence[Revision]:
         return [replace(line, id=len(lines) - i) for i, line in enumerate(lines)]

@@ -140,7 +140,7 @@ class CallerServices:
 
     @asynccontextmanager
     async def as_beginner(self, principal_id: str) -> AsyncIterator[None]:
-        """Outside of a request, show only what the principal may read who began a journey; within one, its caller stays."""
+        """Outside of a request, show only what the principal that began a journey may read. Within a request nothing changes."""
         if _bound.get() is not None:
             yield
             return
@@ -166,7 +166,7 @@ class CallerServices:
                 if state.principal == principal_id or access.reads_what(await self._load_access(state.principal)):
                     return True
             elif change.topic not in ("doc", "map"):
-                return True  # a proposal, a run or a task: whoever knows its id made it
+                return True  # only its maker knows the id of a proposal, a run or a task
             elif access.may_read(change.key) or (change.topic == "map" and access.may_enter(change.key)):
                 return True
         return False

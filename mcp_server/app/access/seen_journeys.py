@@ -19,7 +19,7 @@ MaySee = Callable[[str], Awaitable[bool]]
 
 
 class SeenJourneys(JourneyStore):
-    """A journey quotes what its principal could read. Whoever may read less finds no such journey."""
+    """A journey quotes what its principal could read. A caller who may read less finds no such journey."""
 
     def __init__(self, journeys: JourneyStore, may_see: MaySee) -> None:
         self._journeys, self._may_see = journeys, may_see
@@ -72,7 +72,7 @@ class SeenJourneys(JourneyStore):
 
     async def journey(self, journey: str, *, version: int | None = None) -> JourneyState:
         """Return the journey's state, if the caller may see it."""
-        # Without the version first: which versions a journey has is nobody's business either.
+        # Without the version first: an error about a version would show that the journey exists.
         found = await self._journeys.journey(journey)
         if not await self._may_see(found.principal):
             raise NoSuchJourney(journey)

@@ -79,7 +79,7 @@ async def perform_change(
 
 
 def token_holder(name: str) -> str:
-    """Return the principal of whoever holds a token of that name."""
+    """Return the principal of the holder of a token with that name."""
     return Principal(name, TOKEN_HOLDER).id
 
 
@@ -129,7 +129,7 @@ def _where(folder: str) -> str:
 def _unchanged(act: PeopleAct, arguments: Mapping[str, Any]) -> str:
     what = next(str(arguments[field]) for field in ("name", "who", "folder") if field in arguments)
     return (
-        f"{what[:100]} is so already"
+        f"{what[:100]} already has that"
         if act.endswith((".add", ".set"))
-        else f"there is nothing like that for {what[:100]}"
+        else f"there is no such entry for {what[:100]}"
     )

@@ -1,4 +1,4 @@
-"""Who hears of a change: a subscriber is told only of what it may read."""
+"""Which subscribers hear of a change: those that may read what changed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The page of people: adds and removes them, creates their tokens, and sets groups, rules and reviewers.
 
-Everything here takes what a change of trust takes: the right to manage, and a passkey's signature once there is one.
+Every change here needs what a change of trust needs: the right to manage, and a passkey's signature once there is one.
 """
 
 from __future__ import annotations

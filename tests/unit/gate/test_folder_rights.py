@@ -16,7 +16,7 @@ def test_a_call_about_a_page_that_may_only_be_read_is_refused_and_says_so() -> N
 
 
 def test_a_call_about_a_hidden_place_is_refused_without_a_word_about_what_is_there() -> None:
-    with pytest.raises(NoRightThere, match="nothing is said about what may be there"):
+    with pytest.raises(NoRightThere, match="doesn't say whether a page is there"):
         require_right(ACCESS, ["none/a.md"])
 
 
