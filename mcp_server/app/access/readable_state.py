@@ -32,7 +32,7 @@ TRUST_AS_IT_IS: Final = frozenset(
 )
 TRUST_CLOSED: Final = frozenset(
     {
-        *("shorten", "add_passkey", "use_passkey", "remove_passkey", "allow_forms"),
+        *("proposals", "shorten", "add_passkey", "use_passkey", "remove_passkey", "allow_forms"),
         *("add_token", "revoke_token", "trust_place", "distrust_place"),
     }
 )
@@ -62,11 +62,6 @@ class ReadableTrust:
         """Return the proposal, unless it is about a hidden page."""
         found = await self._trust.proposal(proposal_id)
         return None if found is None or not self._shows([*found.documents, *_files(found)]) else found
-
-    async def proposals(self, **wanted: Any) -> Sequence[Proposal]:
-        """Return the proposals that are about readable pages."""
-        found = await self._trust.proposals(**wanted)
-        return [one for one in found if self._shows([*one.documents, *_files(one)])]
 
     async def lines(self, **wanted: Any) -> Sequence[ProposalLine]:
         """Return the lines of proposals about readable pages."""
