@@ -67,7 +67,7 @@ def group_rows(found: Directory) -> Rows:
 def rule_rows(found: Directory) -> Rows:
     """Return a row for each rule, by folder."""
     rules = sorted(found.rules, key=lambda one: (one.folder, one.who))
-    return [{"folder": f"{one.folder}/", "who": one.who, "right": one.names[0]} for one in rules]
+    return [{"folder": f"{one.folder}/", "who": one.who, "right": ", ".join(one.names)} for one in rules]
 
 
 def reviewer_rows(found: Directory) -> Rows:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from mcp import Client
 
+from knowledge.access.directory import Directory, DirectoryEntry
 from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.cli.people.directory import rule_rows
 from mcp_server.gate.host_registration import enrol
 from tests.support.access.worlds import indexed
 from tests.support.hosts.persons import ME, Person
@@ -49,3 +51,8 @@ def test_a_rule_that_is_set_in_a_terminal_binds_hosts_at_once_until_it_is_remove
     assert "no folder has rules" in ann.here("rule", "remove", "guides", "bob").stdout
     assert read_as(ann, "zed", "guides/deploy.md") == "Deploying the payment service"
     assert ann.here("rule", "set", "guides", "eve", "read").returncode == 1
+
+
+def test_a_rule_without_a_right_which_somebody_wrote_into_the_database_is_listed() -> None:
+    odd = DirectoryEntry("rule", "*", "odd", (), "eve", utc_now())
+    assert rule_rows(Directory((odd,))) == [{"folder": "odd/", "who": "*", "right": ""}]
