@@ -178,11 +178,15 @@ class Served:
 
 
 @contextmanager
-def serving(app: ASGIApp, *, plan: Plan = no_fault, certificate: tuple[Path, Path] | None = None) -> Iterator[Served]:
-    """Serve `app` on a free port, by TLS if `certificate` (chain, key) is given. It stops when the block ends."""
+def serving(
+    app: ASGIApp, *, plan: Plan = no_fault, certificate: tuple[Path, Path] | None = None, port: int = 0
+) -> Iterator[Served]:
+    """Serve `app` on `port`, by default a free one, by TLS if `certificate` (chain, key) is given, until the block ends."""
     # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it every reply takes 40 ms more.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.bind(("127.0.0.1", 0))
+    # Otherwise a port whose connections were just closed would be refused for a minute.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
     listening.listen()
     scheme = "https" if certificate else "http"
     served = Served(f"{scheme}://127.0.0.1:{listening.getsockname()[1]}", plan)

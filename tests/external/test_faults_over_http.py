@@ -7,14 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
+import httpx
 import psycopg
 import pytest
 from mcp import Client
@@ -22,9 +26,9 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import TextContent
 
 from knowledge.history.audit.chain import verify
-from mcp_server.app.knowledge_base import open_state
+from mcp_server.app.knowledge_base import open_base, open_state
 from mcp_server.app.settings.settings import Settings
-from tests.doubles import meilisearch
+from tests.doubles import meilisearch, qdrant
 from tests.support.knowledge_bases.folders import write
 from tests.support.processes.free_port import free_port
 from tests.support.processes.http_server import HttpServer, let_in, serving
@@ -285,35 +289,131 @@ async def _until_written(client: Client, path: str) -> None:
 # --- search servers ---------------------------------------------------------------------------------------------------
 
 
-async def test_while_meilisearch_is_away_answers_say_so_and_they_stop_saying_so_once_it_is_back(tmp_path: Path) -> None:
-    settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
-    (token,) = await let_in(settings, "ann")
-    with meilisearch.serving(key="a-key-of-the-double") as double:
-        more = {"FORGE_MEILI_URL": double.url, "FORGE_MEILI_KEY": "a-key-of-the-double"}
-        async with serving(settings, tmp_path / "log", more) as server, server.client(token) as client:
-            await _until_note(client, None)
-            double.stop()
-            await _until_note(client, "Meilisearch")
-            written = await client.call_tool(
-                "kb_merge", {"path": "zebras.md", "content": "# Zebras\n\nA zebra drinks.\n"}
-            )
-            assert not written.is_error, _text(written.content[0])
-            await _until_found(client, "where does the zebra drink", "zebras.md")
-            double.start()
-            await _until_note(client, None)
-            await _until_found(client, "where does the zebra drink", "zebras.md")
+class SearchServer(Protocol):
+    """A search server that can be stopped and started again with what it had."""
+
+    @property
+    def url(self) -> str: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
 
 
-async def test_while_qdrant_is_away_answers_say_so_and_new_pages_are_found_all_the_same(tmp_path: Path) -> None:
-    """That it is brought up to date when it is back, `tests/contract/index/test_qdrant_search.py` shows."""
+@dataclass(slots=True)
+class Program:
+    """A real server: a process that is killed and started again on the same folder."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    url: str
+    running: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        self.folder.mkdir(exist_ok=True)
+        with (self.folder / "log").open("ab") as log:
+            environment = {**os.environ, **self.environment}
+            self.running = subprocess.Popen(self.command, cwd=self.folder, env=environment, stdout=log, stderr=log)
+        until = time.monotonic() + SOON_S
+        while not self._answers():
+            assert time.monotonic() < until, f"{self.url} does not answer; see {self.folder / 'log'}"
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            return httpx.get(self.url, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    def stop(self) -> None:
+        if self.running is not None:
+            self.running.kill()
+            self.running.wait()
+            self.running = None
+
+
+def qdrant_program(program: str, folder: Path) -> Program:
+    port, grpc = free_port(), free_port()
+    environment = {
+        "QDRANT__SERVICE__HOST": "127.0.0.1",
+        "QDRANT__SERVICE__HTTP_PORT": str(port),
+        "QDRANT__SERVICE__GRPC_PORT": str(grpc),
+        "QDRANT__TELEMETRY_DISABLED": "true",
+    }
+    return Program([program], environment, folder, f"http://127.0.0.1:{port}")
+
+
+def meilisearch_program(program: str, folder: Path) -> Program:
+    at = f"127.0.0.1:{free_port()}"
+    environment = {"MEILI_HTTP_ADDR": at, "MEILI_MASTER_KEY": KEY, "MEILI_NO_ANALYTICS": "true"}
+    return Program([program], environment, folder, f"http://{at}")
+
+
+KEY = "a-key-of-sixteen-bytes-or-more"
+SERVERS: Mapping[
+    str, tuple[str, Callable[[], AbstractContextManager[SearchServer]], Callable[[str, Path], Program]]
+] = {
+    "Qdrant": ("FORGE_TEST_QDRANT_PROGRAM", qdrant.serving, qdrant_program),
+    "Meilisearch": ("FORGE_TEST_MEILI_PROGRAM", partial(meilisearch.serving, KEY), meilisearch_program),
+}
+
+
+@pytest.fixture(params=["double", "program"])
+def search_server(request: pytest.FixtureRequest, engine: str, tmp_path: Path) -> Iterator[SearchServer]:
+    """Yield the double, or the real server whose program the environment names."""
+    variable, double, made = SERVERS[engine]
+    if request.param == "double":
+        with double() as running:
+            yield running
+        return
+    if not (path := os.environ.get(variable)):
+        pytest.skip(f"{variable} names no {engine} program")
+    program = made(path, tmp_path / "server")
+    try:
+        program.start()
+        yield program
+    finally:
+        program.stop()
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+async def test_while_a_search_server_is_away_answers_say_so_and_once_it_is_back_it_answers_again(
+    engine: str, search_server: SearchServer, tmp_path: Path
+) -> None:
+    """Pages written in the meantime are found at every moment, and the server gets them when it is back."""
     settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
     (token,) = await let_in(settings, "ann")
-    more = {"FORGE_QDRANT_URL": f"http://127.0.0.1:{free_port()}"}
+    settings, more = {
+        "Qdrant": (replace(settings, qdrant_url=search_server.url), {"FORGE_QDRANT_URL": search_server.url}),
+        "Meilisearch": (
+            replace(settings, meili_url=search_server.url, meili_key=KEY),
+            {"FORGE_MEILI_URL": search_server.url, "FORGE_MEILI_KEY": KEY},
+        ),
+    }[engine]
     async with serving(settings, tmp_path / "log", more) as server, server.client(token) as client:
-        await _until_note(client, "Qdrant")
-        written = await client.call_tool("kb_merge", {"path": "zebras.md", "content": "# Zebras\n\nA zebra drinks.\n"})
-        assert not written.is_error, _text(written.content[0])
-        await _until_found(client, "where does the zebra drink", "zebras.md")
+        await _until_note(client, None)
+        for turn in ("zebra", "giraffe"):
+            await anyio.to_thread.run_sync(search_server.stop)
+            await _until_note(client, engine)
+            page = {"path": f"{turn}s.md", "content": f"# {turn.title()}s\n\nA {turn} drinks at the river.\n"}
+            written = await client.call_tool("kb_merge", page)
+            assert not written.is_error, _text(written.content[0])
+            await _until_found(client, f"where does the {turn} drink", f"{turn}s.md")
+            await anyio.to_thread.run_sync(search_server.start)
+            await _until_note(client, None)
+            await _until_found(client, f"where does the {turn} drink", f"{turn}s.md")
+            await _until_caught_up(settings)
+
+
+async def _until_caught_up(settings: Settings) -> None:
+    """Return when the search server has everything that the index has; the server under test sends it."""
+    async with open_base(settings) as base:
+        (follower,) = await base.followers()
+        with anyio.fail_after(SOON_S):
+            while not await follower.caught_up(base.index):  # noqa: ASYNC110 - a server rings no bell
+                await anyio.sleep(0.05)
 
 
 async def _until_note(client: Client, words: str | None) -> None:

@@ -31,8 +31,11 @@ MEILISEARCH_LOCK = "meilisearch.lock"
 CHECK_S = 0.5
 """How often the store, not the server, is checked for changes."""
 FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
-"""The first and the longest pause while a server is unreachable. Each is twice as long as the one before."""
+LONGEST_PAUSE_S = 10.0
+"""The first and the longest pause while a server is unreachable. Each is twice as long as the one before.
+
+A server that was away for long answers searches again at once, so it should soon get the pages that it missed.
+"""
 
 
 class Follower(Protocol):
