@@ -89,7 +89,7 @@ class HasTools(Protocol):
 
 
 class HasAccess(Protocol):
-    """What the caller of the present request may do where."""
+    """The rights of the caller of the present request in the folders."""
 
     @property
     def access(self) -> PathAccess:
@@ -334,7 +334,7 @@ class HasPageHealth(Protocol):
 
 
 class WholeStateCopies(Protocol):
-    """The whole state beside its use: where it is, backups of it, and rehearsals of replacing or moving it."""
+    """The whole state while it is in use: where it is, backups of it, and rehearsals of replacing or moving it."""
 
     async def overview(self) -> StateOverview:
         """Return where the state is and which backups are known."""

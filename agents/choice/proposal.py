@@ -138,7 +138,7 @@ def _without_agent(text: str, near: NearBrief, first: AgentSigns | None) -> list
 
 
 def _why_questions(text: str) -> str:
-    """Return why the brief is one of questions; "" if it is not."""
+    """Return why the brief counts as a list of questions; "" if it is none."""
     if text.count("?") > 1:
         return f"it asks {text.count('?')} questions"
     return "it is a question for which a single search does not find enough" if _is_question(text) else ""

@@ -20,7 +20,7 @@ Looking = Callable[[str, JourneyState], Look]
 class Judged:
     """The first condition that is met (`met` has none or one), with its detail; otherwise the missing parts.
 
-    `statements` are those of a way forward that a second judge may be asked about; `note` says why it was not.
+    `statements` are those of a forward transition that a second judge may be asked about; `note` says why the judge was not asked.
     """
 
     met: tuple[str, ...] = ()

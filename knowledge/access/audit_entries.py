@@ -16,7 +16,7 @@ LONGEST_REASON = 500
 
 
 def assignment_digest(label: str, names: Sequence[str] | None) -> str:
-    """Return the hash over what the entry with this label assigns; None for its removal."""
+    """Return a hash of what the entry with this label assigns; None if the entry was removed."""
     about = {"entry": label, "names": None if names is None else list(names)}
     return hashlib.sha256(canonical(about).encode("ascii")).hexdigest()
 

@@ -41,7 +41,7 @@ class Changing:
     at: datetime
 
     def person_added(self, name: str, principals: Sequence[str]) -> DirectoryChange:
-        """Return the change that makes each principal that person, who is new or known."""
+        """Return the change that assigns each of the principals to that person, who may be new."""
 
         def change(before: Directory) -> Directory:
             checked_name(name, "a person")
@@ -54,7 +54,7 @@ class Changing:
         return change
 
     def person_removed(self, name: str, principals: Sequence[str]) -> DirectoryChange:
-        """Return the change that takes these principals from the person; if none are named, that removes the person everywhere."""
+        """Return the change that takes these principals from the person; without principals it removes the person everywhere."""
 
         def change(before: Directory) -> Directory:
             if principals:
@@ -67,7 +67,7 @@ class Changing:
         return change
 
     def group_added(self, name: str, people: Sequence[str]) -> DirectoryChange:
-        """Return the change that adds the people to the group, which is new or known."""
+        """Return the change that adds the people to the group, which may be new."""
 
         def change(before: Directory) -> Directory:
             _require_people(before, people)
@@ -77,7 +77,7 @@ class Changing:
         return change
 
     def group_removed(self, name: str, people: Sequence[str]) -> DirectoryChange:
-        """Return the change that takes the people out of the group; if none are named, that removes the group everywhere."""
+        """Return the change that takes the people out of the group; without people it removes the group everywhere."""
 
         def change(before: Directory) -> Directory:
             group = group_name(name)
@@ -104,7 +104,7 @@ class Changing:
         return lambda before: _without(before, "rule", who, before.spelled(checked_folder(folder)))
 
     def reviewers_set(self, folder: str, names: Sequence[str]) -> DirectoryChange:
-        """Return the change that makes these people and groups the reviewers of the folder; with none it has no own reviewers."""
+        """Return the change that makes these people and groups the folder's reviewers; without any, it has none of its own."""
 
         def change(before: Directory) -> Directory:
             spelled = before.spelled(checked_folder(folder))
@@ -132,14 +132,14 @@ class Changing:
         return after
 
     def _less(self, before: Directory, kind: EntryKind, who: str, names: Collection[str]) -> Directory:
-        """Return the directory without these names in that entry, which may stay without any."""
+        """Return the directory without these names in that entry; an entry may be left without names."""
         found = next((one for one in before.entries if one.key == (kind, who, "")), None)
         if found is None:
             return before
         return self._with(before, kind, who, "", (one for one in found.names if one not in names))
 
     def _unnamed(self, before: Directory, name: str) -> Directory:
-        """Return the directory without the rules for that person or group, who also no longer reviews anything.
+        """Return the directory without any rule for that person or group, and without them as a reviewer.
 
         Raises:
             BadDirectoryChange: a folder would lose its only reviewer, so that anybody could decide there, or its only rule, so that

@@ -20,8 +20,8 @@ ANY_HOST = "*"
 class DirectoryEntry:
     """A stored line: the principals of the person `who`, the people of the group `who`, the right of `who`, or reviewers.
 
-    `folder` is "" for people and groups, and for the whole knowledge base. `names` are what the line assigns; of a rule it is the
-    one right.
+    `folder` is "" for people and groups, and for the whole knowledge base. `names` are what the line assigns; a rule has one, the
+    right.
     """
 
     kind: EntryKind
@@ -33,12 +33,12 @@ class DirectoryEntry:
 
     @property
     def key(self) -> tuple[EntryKind, str, str]:
-        """What tells it apart from all other entries."""
+        """The key of the entry; no two entries have the same."""
         return self.kind, self.who, self.folder
 
     @property
     def label(self) -> str:
-        """What it is about, in a few words. No two entries have the same."""
+        """A few words that name the entry. No two entries have the same."""
         where = f"{self.folder}/"
         match self.kind:
             case "rule":
@@ -86,7 +86,7 @@ class Directory:
 
     @cached_property
     def access_rules(self) -> AccessRules:
-        """The rules on folders, to be applied. A right that somebody misspelt in the database is none."""
+        """The rules on folders, to be applied. A right that is misspelt in the database counts as none."""
         return AccessRules(PathRule(one.who, one.folder, _right(one.names)) for one in self.rules)
 
     @cached_property
@@ -107,7 +107,7 @@ class Directory:
         return {principal: person for person, principals in self.people.items() for principal in principals}
 
     def person_of(self, principal: str) -> str:
-        """Return the name of the person that the principal (`user@host`) is, "" if it is nobody's."""
+        """Return the name of the person who has the principal (`user@host`), "" if nobody has it."""
         found = self._holders.get(principal)
         if found is None:
             user, _, host = principal.rpartition("@")
@@ -124,7 +124,7 @@ class Directory:
         return frozenset(group for group, people in self.groups.items() if person in people)
 
     def access_of(self, principal: str) -> PathAccess:
-        """Return what the principal (`user@host`) may read, propose and write where."""
+        """Return where the principal (`user@host`) may read, propose and write."""
         person = self.person_of(principal)
         if (found := self._access.get(person)) is None:
             found = self._access[person] = self.access_rules.access(person or None, self.groups_of(person))
@@ -153,7 +153,7 @@ class Directory:
     def reviewers_of(self, path: str) -> FolderReviewers | None:
         """Return the reviewers of the page: those of the nearest folder above it that has some, None if none has.
 
-        A path that is itself named has its own. Another spelling of a folder has its reviewers, too.
+        If reviewers are recorded for the path itself, they are the page's. Reviewers of a folder apply to every spelling of its path.
 
         Raises:
             InvalidPath: it can't be a path.

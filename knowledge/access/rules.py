@@ -53,7 +53,7 @@ class PathRule:
 
 @dataclass(frozen=True, slots=True)
 class PathAccess:
-    """What one caller may do where. Two callers with equal rights are equal.
+    """The folders in which one caller may read, propose and write. Two callers with equal rights are equal.
 
     Attributes:
         rights: The caller's right in each folder that has rules, by the folder's key (`folder_key`).
@@ -73,7 +73,7 @@ class PathAccess:
         return all(right >= Right.READ for right in self.rights.values())
 
     def right(self, path: str) -> Right:
-        """Return the right on the page or folder at `path`, however it is spelled; none on what can't be a path."""
+        """Return the right on the page or folder at `path`, in any spelling; none if it can't be a path."""
         if not self.rights:
             return Right.WRITE
         try:
@@ -113,7 +113,7 @@ class PathAccess:
 
     @property
     def reading(self) -> tuple[tuple[str, bool], ...]:
-        """Which folders the caller may read: the shortest list that says it, by key. Callers with equal lists see the same pages."""
+        """The folders that the caller may read: the shortest such list, by key. Callers with equal lists see the same pages."""
         kept: dict[str, bool] = {}
         for key in sorted(self.rights, key=lambda one: (one.count("/") + bool(one), one)):
             readable = self.rights[key] >= Right.READ
@@ -158,7 +158,7 @@ def _right_in(rules: Sequence[PathRule], person: str | None, groups: Collection[
 
 
 def _kept_above(kept: Mapping[str, bool], key: str) -> bool:
-    """Return whether what is above the folder may be read, by the list so far."""
+    """Return whether the list so far lets the caller read what is above the folder."""
     while key:
         key = key.rpartition("/")[0]
         if key in kept:

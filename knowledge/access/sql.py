@@ -19,9 +19,11 @@ from knowledge.state.tables import Row, StateTables, StateTransaction
 from knowledge.trust.ports import Note
 
 REMEMBERED_S: Final = 60.0
-"""How long the last known directory is enough while the database is unreachable; a caller's identity counts no longer either."""
+"""How long the last known directory is used while the database is unreachable; a caller's identity is not used longer than that
+either.
+"""
 MOST_EVENTS = 1_000
-"""Events that are looked through for a change of the directory. After more of them it is read again."""
+"""The most events that are searched for a change of the directory. If there are more, the directory is read again."""
 
 _ALL = "SELECT kind, who, folder, names, changed_by, changed_at FROM forge.directory ORDER BY kind, who, folder"
 _SET = """

@@ -32,7 +32,9 @@ PARALLEL = 2
 LEAST_SURE = 0.5
 """How sure a contradiction between pages must be to be reported. A list that is mostly wrong is not read."""
 COPIED, COPIED_WORDS = 2, 8
-"""Shared statements, and the words that each must have, from which two pages count as copies of each other or of a template."""
+"""Statements that two pages must share, and words that each of these must have, for the pages to count as copies of each other or of a
+template.
+"""
 OF_A_COPY, OF_SAMPLES, SWAPPED, REPEATED = 0.6, 0.5, 0.8, 0.8
 """Factors that lower the certainty of a contradiction: between copies; if a statement is a sample or follows from an
 example; if each statement has a word that the other lacks; if one is already in a more certain pair. They only move it
@@ -276,8 +278,8 @@ def _reading(text: str, found: FoundContradiction) -> StatementReading:
 def _share_a_subject(found: FoundContradiction, around: Sequence[Sequence[str]]) -> bool:
     """Return whether two statements of different pages are about the same thing, and not merely worded alike.
 
-    Statements of one page share its subject. Those of two pages must name their subject themselves, or the names `around` them must:
-    those of their pages and headings.
+    Statements of one page share its subject. Statements of two pages must name their subject themselves, or the names of their pages
+    and headings (`around`) must.
     """
     if not _is_clear_alone(found):
         headings = [_reading(" ".join(above[1:]), found).subject for above in around]

@@ -85,7 +85,7 @@ class KeepChoice:
     diff: str
     why_not: str = ""
     kept: tuple[bytes, Side] | None = None
-    """The digest of the block that would be nothing but the kept statement, and that side, whose source it then has."""
+    """The digest of the block that would consist of the kept statement alone, and the side whose source that block then gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Settlements:
         """Keep one side: write it in place of the other one, as the person's act, and settle the contradiction.
 
         If both are in one page, the other one is removed. If the other one was never written, the contradiction is dismissed, so that
-        it is not raised again. `shown` is that of the contradiction as the person saw it.
+        it is not raised again. `shown` is the value that the contradiction had when the person saw it.
 
         Raises:
             NotOpen, CannotSettle: nothing was changed.
@@ -435,7 +435,7 @@ def _shown(flag: Flag, sides: Sequence[SideNow]) -> str:
 
 
 def _adopting(kept: tuple[bytes, Side]) -> Callable[[Origin], Origin]:
-    """Return a function that gives the kept statement's block its own source in place of the person, who confirms it."""
+    """Return a function that makes the kept statement's source that of its block, confirmed by the person."""
     digest, side = kept
 
     def adopt(origin: Origin) -> Origin:
@@ -459,7 +459,7 @@ def _prefix(flag: Flag) -> str:
 
 
 def _principal(by: str) -> str:
-    """Return the principal of a person that dismissals name like `ana (page)`: `ana@page`."""
+    """Return the principal (`ana@page`) of a person whom dismissals name as `ana (page)`."""
     name, _, channel = by.removesuffix(")").partition(" (")
     return f"{name}@{channel}" if channel else name
 

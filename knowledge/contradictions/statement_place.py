@@ -166,7 +166,7 @@ def replaced(text: str, place: StatementPlace, kept: str, *, page: str, comes_fr
 
 
 def removed(text: str, place: StatementPlace) -> str:
-    """Return the page's `text` without the statement at `place`; a block of which nothing is left goes with its line.
+    """Return the page's `text` without the statement at `place`; a block that would be empty is removed with its line.
 
     Raises:
         NoSureChange: it is not certain what should be left.

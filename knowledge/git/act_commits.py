@@ -46,16 +46,16 @@ LEASE_S = 60.0
 PAGES_AT_ONCE = 200
 """Pages of an act whose states are looked at together."""
 QUIET_S = 10.0
-"""An import without a record of its end counts as ended if it wrote nothing for so long."""
+"""An import without a record of its end counts as ended if it has written nothing for this long."""
 IMPORT_LOOK_S = 1.0
 NEAR = 50
 """Lines of a page's history in which a committed text is looked for."""
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.5, 10.0
-"""The waits between two looks whether the repository can be committed to; each is twice the one before."""
+"""The first and the longest wait before the repository is checked again; each wait is twice as long as the one before."""
 BETWEEN_S = 0.05
 LAST_S = 5.0
 MOST_NAMED = 50
-"""Acts of an import whose commit by somebody else is looked for; each takes a run of git."""
+"""The most acts of an import for which a commit by somebody else is searched; each search is a run of git."""
 
 IMPORTING = "an import is writing pages, which will be one commit"
 
@@ -93,7 +93,7 @@ class _PageStates:
 
 
 class ActCommits:
-    """Commits the acts of one knowledge base. Any number of processes may, one at a time."""
+    """Commits the acts of one knowledge base. Any number of processes may do this, one at a time."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ActCommits:
             await anyio.sleep(BETWEEN_S)
 
     async def pending(self) -> Sequence[ActOnPages]:
-        """Return the acts that can be committed, oldest first: the first ones, and those of one import as one.
+        """Return the acts that can be committed, oldest first; those of one import belong together.
 
         Raises:
             CommitWaits: the only one is of an import that is still writing.
@@ -169,7 +169,7 @@ class ActCommits:
         return [last]
 
     async def last(self) -> None:
-        """Commit what a process that ends has pending, if that takes a few seconds at most; another process does the rest."""
+        """Commit the pending acts before this process ends, if that takes a few seconds at most; another process commits the rest."""
         with anyio.move_on_after(LAST_S, shield=True):
             try:
                 await self.commit_pending()
@@ -318,7 +318,7 @@ class ActCommits:
                 await anyio.to_thread.run_sync(making.__exit__, None, None, None)
 
     def move_head(self, checkout: Checkout, built: BuiltCommits) -> None:
-        """Publish the commits; blocks. HEAD moves by that, which is no reason to compare all pages with their histories.
+        """Publish the commits; blocks. That moves HEAD, but is no reason to compare all pages with their histories.
 
         Raises:
             CommitWaits: as `Checkout.publish`.
@@ -368,7 +368,7 @@ class ActCommits:
 
 
 class _CommitPlan:
-    """What of an act is to be committed: its blobs in `files`, and in `outside` those of edits made outside before it."""
+    """The blobs of an act to commit: its own in `files`, those of earlier edits made outside the server in `outside`."""
 
     def __init__(self) -> None:
         self.files: dict[str, str | None] = {}
@@ -395,7 +395,7 @@ class _CommitPlan:
                 self.outside[one.inner] = before
 
     def without_commit(self, checkout: Checkout, act: ActOnPages) -> Sequence[ActCommit]:
-        """Return the outcome of each record of the act of which nothing is committed, and the reason."""
+        """Return, for an act of which nothing is committed, the outcome of each of its records, and the reason."""
         without: list[ActCommit] = []
         for one in act.recorded:
             fates = [self._fates[change.path] for change in one.changes if change.path in self._fates]

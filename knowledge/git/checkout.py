@@ -30,9 +30,9 @@ OPERATIONS = {
     "sequencer": "a cherry-pick or revert of several commits",
     "BISECT_LOG": "a bisect",
 }
-"""What is in progress while the repository has a file or folder of that name."""
+"""The operation that is in progress while the repository has a file or folder of that name."""
 AT_ONCE = 200
-"""Paths of one command line."""
+"""The most paths on one command line."""
 OUR_INDEX = "forge-index"
 FILE = "100644"
 LEFTOVER_S = 3600.0
@@ -83,8 +83,8 @@ class IndexedFile:
 class CommitPart:
     """One commit to make: a blob for each path of the repository, None for a path that goes.
 
-    A file keeps its mode unless `modes` has another. `joins` is a commit of another branch that this one merges; if nothing else is
-    in it, that commit itself is taken.
+    A file keeps its mode unless `modes` has another. `joins` is a commit of another branch that this one merges; if nothing else would
+    be in it, that commit itself is taken.
     """
 
     files: Mapping[str, str | None]
@@ -97,7 +97,7 @@ class CommitPart:
 
 @dataclass(frozen=True, slots=True)
 class BuiltCommits:
-    """Commits that exist as objects and are on no branch yet. `index` is the index that belongs to the newest one."""
+    """Commits that exist as objects and are on no branch yet. `index` is the Git index that belongs to the newest of them."""
 
     branch: Branch
     commits: Sequence[str]
@@ -243,7 +243,7 @@ class Checkout:
         return frozenset(line.partition("\t")[2] for line in listed)
 
     def indexed(self, paths: Sequence[str]) -> Mapping[str, IndexedFile]:
-        """Return what the index has of these files; nothing for one that it has not, or describes in a form not known here."""
+        """Return the index's entries for these files; a file without an entry, or with one in an unknown form, is left out."""
         found: dict[str, IndexedFile] = {}
         for some in some_of(paths):
             for blob, path, s, ns in _INDEXED.findall(
@@ -331,10 +331,10 @@ class Checkout:
                 copy.unlink()
 
     def publish(self, built: BuiltCommits) -> None:
-        """Make the newest commit that of the branch, and the index that of the commit.
+        """Move the branch to the newest of these commits, and replace the index by the one that belongs to it.
 
-        The branch is locked first, for which other gits wait. The index is locked for as short as possible: a merge that can't lock
-        it takes that for a conflict.
+        The branch is locked first, because other gits wait for that lock. The index is locked as briefly as possible: a merge that
+        can't lock it takes that for a conflict.
 
         Raises:
             CommitWaits: another process of git was quicker, or is working; nothing was changed.
@@ -358,7 +358,7 @@ class Checkout:
     def recover(self, base: str, commit: str, index_sum: str) -> bool:
         """Finish a commit whose process was killed, if its index is there; return whether it is on the branch.
 
-        Its lock is taken away.
+        Its lock is removed.
         """
         lock = self.git_dir / "index.lock"
         with suppress(FileNotFoundError):
@@ -483,7 +483,7 @@ class FateFacts:
 
 
 def fate_of(head: str | None, before: str | None, after: str | None, disk: str | None, facts: FateFacts) -> Fate:
-    """Return what to do about one page of an act, by the blobs of its states; `head` is the newest commit's, None is no page. Pure."""
+    """Return what to do about one page of an act, by the blobs of its states, `head` in the newest commit; None is no page. Pure."""
     if head == after:
         return "there"
     if facts.replaced or (disk == head and not facts.by_act) or (facts.later and head != before):

@@ -135,7 +135,7 @@ def message_of(act: ActOnPages) -> str:
 
 
 def subject_of(act: ActOnPages) -> str:
-    """Return what happened to which page, as one line."""
+    """Return one line that says what happened, and to which page."""
     pages = _pages(act)
     first, rest = pages[0], len(pages) - 1
     named = one_line(first.path)

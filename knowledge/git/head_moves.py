@@ -48,7 +48,7 @@ class HeadMoves:
         return _text(self._kept)
 
     def keep(self, stamp: str) -> None:
-        """Keep the stamp: what changed until then is on record. Failing that, it is noticed again."""
+        """Keep the stamp: what changed until then is on record. If that fails, the move is noticed again."""
         with suppress(OSError):
             self._kept.write_text(stamp, encoding="utf-8")
 

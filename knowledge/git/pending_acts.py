@@ -19,7 +19,7 @@ MOST_JOINED = 5_000
 
 @dataclass(frozen=True, slots=True)
 class PendingActs:
-    """Acts without a commit, oldest first. `may_grow`: no record says that the import of the last one has ended.
+    """Acts without a commit, oldest first. `may_grow`: the newest act belongs to an import whose end is not on record.
 
     No record up to `passed` needs a commit.
     """
@@ -81,7 +81,7 @@ class _JoinedActs:
         return True
 
     def end(self, fields: Mapping[str, Any]) -> None:
-        """End the import if this record does, which also names its source."""
+        """End the import if this record is its end, which also names its source."""
         ends = fields.get("tool") == IMPORT_TOOL and fields.get("call") == self._acts[0].call
         if self.may_grow and ends and str(fields.get("intent") or "").startswith(IMPORT_FINISHED):
             self._source = str(fields.get("source") or "") or self._source

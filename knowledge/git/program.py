@@ -78,7 +78,7 @@ class Git:
     environment: Mapping[str, str]
     longest_s: float = LONGEST_S
     settings: Sequence[tuple[str, str]] = CONFIGURED
-    """Configuration that counts more than that of the repository and the person."""
+    """Configuration that overrides the repository's and the person's."""
 
     @classmethod
     def at(cls, folder: Path, environment: Mapping[str, str]) -> Git:

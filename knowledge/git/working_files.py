@@ -19,13 +19,13 @@ LONGEST_WAIT_S = 2.0
 """How long a git that holds the index is waited for."""
 LOOK_S = 0.02
 CLOCKS_APART = timedelta(seconds=5)
-"""How long before our write a merge may have begun that replaced it."""
+"""The longest time before our write at which a merge that replaced it may have begun."""
 LONGEST_AGO = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class GitVersion:
-    """A page as Git left it; it has not `replaced` it if it did not write the page since we did, as far as its index tells.
+    """A page as Git left it; `replaced` is false if, as far as the index tells, Git has not written the page since we did.
 
     `unknowingly`: a merge or a pull replaced a text that it did not know. We wrote it between the moments in which Git looked at the
     page and replaced it. A merge that fails does so too: it puts the working tree back to where it was when it began.

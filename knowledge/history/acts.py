@@ -23,7 +23,7 @@ IMPORT_ATTACHMENT = "import the attachment "
 """The beginning of the intent of the record of an imported attachment; its path follows. The hash of its arguments is that of its
 bytes."""
 PERSONS = ("terminal", "page")
-"""What stands in the place of a host in the principal of a person: `USER@terminal`, `USER@page`."""
+"""The part in place of a host in the principal of a person: `USER@terminal`, `USER@page`."""
 MOST_DIGITS = 18
 """A number of more digits may be larger than any that databases can store."""
 
@@ -125,7 +125,7 @@ def history_line(id_: int, entry: HistoryEntry, change: FileChange, seq: int) ->
 
 
 def lines_changed(before: bytes | None, after: bytes | None) -> tuple[int, int]:
-    """Return how many lines are new in a page and how many are gone, wherever in it; None is no page."""
+    """Return how many lines a page has gained and how many it has lost, wherever in it; None is no page."""
     old, new = (Counter((raw or b"").splitlines()) for raw in (before, after))
     return (new - old).total(), (old - new).total()
 

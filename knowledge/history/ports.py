@@ -148,7 +148,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditScan:
-    """A stretch of the audit chain to look through, from record `down_to` up to, without, record `before`.
+    """A stretch of the audit chain to look through, from record `down_to` to the last one before record `before`.
 
     `parts` and `words` are groups: a record's body must contain at least one text of each; in words, the case of ASCII letters is
     ignored. A record is left out if its time is before `since`, or not before `until`; one without a time is kept.
@@ -208,9 +208,9 @@ class RecordedAct:
 class ActsWanted:
     """The acts of a timeline that somebody wants to see; the defaults leave out none.
 
-    `page` is one page, also where it was before it moved; `folder` is a path with everything below it. `who` is a principal, the
-    host in it, or a person who made or approved the act; "" is whoever changes files outside the server. `since` is included,
-    `until` is not.
+    `page` is one page, also where it was before it moved; `folder` is a path with everything below it. `who` is a principal, the host
+    in it, or a person who made or approved the act; "" means changes of files made outside the server. `since` is included, `until` is
+    not.
     """
 
     page: str | None = None

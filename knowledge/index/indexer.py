@@ -58,7 +58,7 @@ Vectors = dict[bytes, tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The result of a run: the changed or removed documents, the number of embedded chunks, and of documents only restamped."""
+    """The result of a run: the changed or removed documents, and how many chunks were embedded and documents only restamped."""
 
     changed: tuple[str, ...] = ()
     embedded: int = 0

@@ -33,7 +33,7 @@ class OutageMark:
         self._known, self._known_at = False, -KNOWN_S
 
     async def mark(self, holder: str) -> None:
-        """Put the mark, or renew it. A state database that is away has its own message, so that is no error here."""
+        """Put the mark, or renew it. An unreachable state database has a message of its own, so it is no error here."""
         try:
             await self._state.acquire_lease(self._name, holder, now=self._now(), ttl_s=MARK_S)
             self._is_marked = True

@@ -134,7 +134,7 @@ def _form(base: CutDocument, content: str) -> Form:
 
 
 def _has_own_title(begins: DocumentPiece, first: DocumentPiece) -> bool:
-    """Return whether content that begins so has the title of the page, or one of its own as a translation or a rewrite has."""
+    """Return whether content with this beginning has the page's title, or, like a translation or a rewrite, a title of its own."""
     if begins.kind != "heading":
         return False
     return heading_level(begins) == heading_level(first) == 1 or begins.section[-1] == first.section[-1]
@@ -165,7 +165,7 @@ def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first
 def _may_be_a_beginning(base: CutDocument, content: str) -> bool:
     """Return whether `content` keeps nothing of the second half of a long page and is short itself.
 
-    That is what a caller sends who has read only the beginning; nobody knows whether the rest is to be removed.
+    A caller who has read only the beginning sends that; nobody knows whether the rest is to be removed.
     """
     if count_tokens(base.text) <= WHOLE_TOKENS:
         return False

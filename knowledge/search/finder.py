@@ -92,7 +92,7 @@ class Finder:
         self._explained_hits = MOST_EXPLAINED
 
     def for_people(self, *, answer_tokens: int, explained: int) -> Finder:
-        """Return the same search with answers of another length, and with so many hits explained.
+        """Return the same search, with another length of answers and another number of explained hits.
 
         A person reads more at once than fits into an answer for a host, and sees canvases by themselves (`canvases`).
         """

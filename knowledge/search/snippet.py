@@ -103,7 +103,7 @@ def _hits(text: str, by_start: dict[str, list[tuple[int, str]]]) -> frozenset[in
 
 
 def same_word(asked: str, other: str) -> bool:
-    """Return whether two words are the same in any inflection with the same beginning."""
+    """Return whether two words are the same apart from an inflection: they have the same beginning."""
     if asked == other:
         return True
     # Instead of a stemmer, which would need the language of the text: inflections differ in their last letters.

@@ -25,6 +25,6 @@ def publish_in_sqlite(c: apsw.Connection, topic: str, keys: Sequence[str]) -> li
 
 
 PUBLISH_ARGUMENTS = f"make_interval(secs => {KEPT_S}), {PRUNED_AT_ONCE}, 'forge'"
-"""The last arguments that each stored function which publishes takes. The channel of listeners has the name of the schema."""
+"""The last arguments of each stored function that publishes an event. The channel of listeners has the name of the schema."""
 PUBLISH = SqlPair(publish_in_sqlite, f"SELECT forge.publish(%s, %s::text[], {PUBLISH_ARGUMENTS})")
 """Add one event for each key, at least one, and wake listeners; its row is the newest `seq`. A few old events are deleted."""

@@ -58,7 +58,7 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
 
 
 def user_folder(find: Callable[..., str], mend: str) -> Path:
-    """Return this program's folder for this account, as the platformdirs function `find` names it.
+    """Return this program's folder for this account; `find` is the platformdirs function that names it.
 
     Raises:
         NoUserFolder: there is no such folder, or a variable names a relative one, which would depend on the working directory.

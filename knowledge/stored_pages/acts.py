@@ -80,7 +80,7 @@ class StoredPageActs:
             await self._take_edit(path, self._patience())
 
     async def follow_move(self, old: str, new: str) -> bool:
-        """Record that somebody moved a page in this machine's copy; False, and nothing recorded, if it is not so."""
+        """Record that somebody moved a page in this machine's copy; False, and nothing recorded, if nobody did."""
         await self._copy.catch_up()
         async with self._writing((old, new)):
             gone, come = await self._copy.edit_of(old), await self._copy.edit_of(new)
@@ -99,7 +99,7 @@ class StoredPageActs:
             return True
 
     async def watch(self) -> None:
-        """Return: nothing is to be watched after a write, because nobody can write over it unnoticed."""
+        """Return at once: no write has to be watched, because nobody can write over one unnoticed."""
 
     async def take_file(self, path: str) -> None:
         """Take the edit of a file that is not a page to the database. A conflict keeps the file of the database beside the edit.

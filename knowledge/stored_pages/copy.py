@@ -1,7 +1,8 @@
 """This machine's copy of the stored pages: a folder from which everything reads, brought up to date from the database.
 
-The copy is a cache, and also a mirror in which people may edit. For each file it records the bytes that it gave it last. A file that
-differs from them was edited: it is never overwritten, and the edit is taken to the database (`acts.py`) with those bytes as its base.
+The copy is a cache, and also a mirror in which people may edit. For each file it records the bytes that it last gave the file. A file
+that differs from them was edited: it is never overwritten, and the edit is taken to the database (`acts.py`) with those bytes as its
+base.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FEW_REMOVED = 20
 LOCK = "copy"
 
 _NO_STAMP = Stamp(-1, -1, -1)
-"""The stamp of no file: such a file is read when it is next looked at."""
+"""A stamp that no file has: a file recorded with it is read at the next look."""
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class PagesCopy:
         await anyio.to_thread.run_sync(self._record.close)
 
     async def require_ours(self) -> None:
-        """Check that a folder that never was a copy holds no files that the database has not.
+        """Check that a folder that never was a copy holds no files that the database lacks.
 
         Raises:
             VaultUnavailable: it does; nothing was changed.

@@ -58,7 +58,8 @@ class CopyFiles:
     def place(self, path: str, before: bytes | None, raw: bytes | None, *, durable: bool = True) -> CopiedFile | bool:
         """Give the file these bytes, or remove it (None), if the SHA-256 of its present bytes is `before`.
 
-        Return what it has then, True for a removed file; False, and nothing is changed, if somebody edited it. It must be `durable`
+        Return the file as it is then, or True for a removed one; return False, and change nothing, if somebody edited it. It must be
+        `durable`
         before the record says so: after a power cut, the former bytes would look like an edit.
 
         Raises:
@@ -120,7 +121,7 @@ def _place(
 
 
 def _put_back(folder: Folder, staged: str, name: str, path: str, raw: bytes | None) -> None:
-    """Return a save that was displaced to its place. One that was made again meanwhile stays beside it, until recovery keeps it."""
+    """Put a displaced save back in its place; if a new file is there, it stays beside that until recovery keeps it."""
     if raw is None:
         with contextlib.suppress(FileExistsError):
             folder.publish(staged, name)
@@ -153,7 +154,7 @@ def _parts(path: str) -> tuple[list[str], str]:
 
 
 def _require_sound(path: str) -> None:
-    """Check that the path may be used in a folder, as that of every file that was stored by a server of this version.
+    """Check that the path may be used in a folder; servers of this version store no file with any other.
 
     Raises:
         InvalidPath: it may not.

@@ -101,7 +101,7 @@ class ArrivingFiles:
                 self.modes[one.to] = one.theirs.mode
 
     def _apart(self, one: SyncedFile) -> list[SyncedFile]:
-        """Return the file; a move between a page and another file is one that goes and one that comes."""
+        """Return the file; a page that became another kind of file, or the reverse, is one file that goes and one that comes."""
         if one.here == one.to or (self._pages.page_at(one.here) and self._pages.page_at(one.to)):
             return [one]
         return [SyncedFile(one.base, None, one.here, one.here), SyncedFile(None, one.theirs, one.to, one.to)]

@@ -41,7 +41,7 @@ class SideChange:
 
     @property
     def path(self) -> str:
-        """Where the file was before, or is, if it is new."""
+        """The former path of the file, or its present one if it is new."""
         state = self.before or self.after
         if state is None:
             raise ValueError("a change has a file before or after it")
@@ -80,7 +80,7 @@ def incoming_files(checkout: Checkout, ours: str, theirs: str) -> Sequence[Synce
     """Return what the other side changed since the two branches parted and this side has not, by path.
 
     Raises:
-        NoCommonCommit: they never were one.
+        NoCommonCommit: the two branches never were one.
         NotMergeable: it changed a link or a submodule, or has a file where git allows none.
     """
     found = checkout.git.run("merge-base", ours, theirs, codes=(0, 1))

@@ -22,7 +22,7 @@ the other side changed it. `beside`: both changed it, and it is no text that cou
 
 @dataclass(frozen=True, slots=True)
 class PageArrival:
-    """What became of a page. `raw` is what it holds now, at `path`; None if there is none.
+    """What became of a page. `raw` is the page's content now, at `path`; None if there is no page.
 
     `conflicts` counts the places that both sides changed; the page has the text of this side there. `base` and `theirs` are the
     texts of the merge.

@@ -27,11 +27,11 @@ from knowledge.sync.remote import PushRefused, Remote
 from knowledge.writing.acts.ports import PageActs
 
 TRIES = 6
-"""How often a push is tried that others' pushes overtake."""
+"""How often a push is tried if other pushes overtake it."""
 PATIENCE_S = 8.0
-"""How long a hindrance is waited for that passes by itself, such as another git that is working."""
+"""How long to wait for a hindrance that passes by itself, such as another git that is working."""
 TURN_S = LEASE_S + 5
-"""How long another process that commits is waited for: if it was killed, its turn ends within a minute."""
+"""How long to wait for another process that commits: if it was killed, its turn ends within a minute."""
 LOOK_S = 0.2
 BUSY = "another process commits changes now; synchronise again later"
 MERGING = "refs/forge/merging"

@@ -67,7 +67,7 @@ class Operation:
         self._began = 0.0
 
     def note(self, **facts: Fact) -> None:
-        """Add facts, which must be among FACTS. `outcome` is "done" unless it says otherwise."""
+        """Add facts, which must be among FACTS. `outcome` is "done" unless the facts name another one."""
         self.facts.update(facts)
 
     def __enter__(self) -> Self:

@@ -455,7 +455,7 @@ class TrustRecords(Protocol):
         ...
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return the untrusted origins that the caller read in this journey, or since then outside any, each with the last time."""
+        """Return the untrusted origins that the caller read in this journey, or outside any since then, with the last time of each."""
         ...
 
     async def trust_place(self, place: str, *, note: Note) -> bool:

@@ -88,7 +88,7 @@ class SqlTaint:
             await self._tables.write_each((_TAINT, ManyRows(rows)), forget, durable=False)
 
     async def taints(self, principal: str, journey: str, *, since: datetime) -> Mapping[str, datetime]:
-        """Return the untrusted origins that the caller read in this journey, or since then outside any, each with the last time."""
+        """Return the untrusted origins that the caller read in this journey, or outside any since then, with the last time of each."""
         values = {"principal": principal, "journey": journey, "since": aware(since)}
         return {origin: moment(at) for origin, at in await self._tables.read(_TAINTS, values)}
 

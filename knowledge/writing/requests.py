@@ -65,7 +65,7 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True)
 class RelinkRequest:
-    """Have the links that broke because somebody moved a page outside the server lead to its new path."""
+    """Repair the links that broke because somebody moved a page outside the server: they lead to its new path."""
 
     actor: Actor
     old: str

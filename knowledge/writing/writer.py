@@ -254,7 +254,11 @@ class Writer:
         return WritePlan(requests[0], act, names, stakes, rehearsed, answers, effect)
 
     async def plan_import(self, request: ImportRequest) -> WritePlan[ImportRequest, ImportAnswer]:
-        """Return the effect that importing a page would have now. Raises: KnowledgeError: it can't be imported; why."""
+        """Return the effect that importing a page would have now.
+
+        Raises:
+            KnowledgeError: it can't be imported; the message says why.
+        """
         act, names = self._importing.act(request), [request.path]
         rehearsed, stakes, _ = await self._rehearsed(act, names, dry_run=True)
         return WritePlan(request, act, names, stakes, rehearsed, rehearsed.work.result)

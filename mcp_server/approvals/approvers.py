@@ -53,7 +53,7 @@ class CannotDecide(KnowledgeError):
 class Approver:
     """The person who decides, and where. `signed` is the passkey whose signature over the proposal's hash was verified.
 
-    `principal` is the one by which people find out who this is, if it is not `NAME@CHANNEL`.
+    `principal` is the one by which this person is known, if it is not `NAME@CHANNEL`.
     """
 
     name: str

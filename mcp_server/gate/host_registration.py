@@ -21,10 +21,10 @@ TOKENLESS = "unenrolled:http"
 SIGNED_IN = ":http"
 """The end of the host part of everybody who is known by a token over HTTP, after the name of the issuer."""
 TOKEN_HOLDER = f"token{SIGNED_IN}"
-"""In the place of a host: whoever holds a bearer token that a person created here."""
+"""Used in place of a host's name: for the holder of a bearer token that a person created here."""
 UNREGISTERED = frozenset({UNENROLLED, TOKENLESS})
 TERMINAL = "terminal"
-"""In the place of a host: the person who typed a command at a terminal, without any host."""
+"""Used in place of a host's name: for the person who typed a command at a terminal, without any host."""
 PERSONS = frozenset({TERMINAL, "page"})
 """Names that stand for a person in one of the channels in which they decide. No host can be registered under them."""
 ALONE = Limits((Reach(Trust.PROPOSE),), "without its token the server only proposes for it")
@@ -98,7 +98,7 @@ class Principal:
 
     @property
     def reach(self) -> Limits | None:
-        """How far it may go: as its credential says; without one at hand, as in a run that goes on alone, only to propose."""
+        """How far it may go: as its credential says; without one at hand, as in a run that continues alone, it may only propose."""
         return ALONE if self.limits is None and self.signed_in else self.limits
 
     @property

@@ -1,4 +1,4 @@
-"""What earlier imports of the same source brought, as the audit knows it.
+"""Finds what earlier imports of the same source brought, in the audit log.
 
 Every page of an import is one act under the import's id, `KEY-NUMBER`: the key is that of the source and the folder that takes
 it, the number counts its imports. One more record ends an import; without it, the next one continues under the same id.

@@ -348,7 +348,7 @@ def _mappings(found: object) -> list[Mapping[str, Any]]:
 
 
 def _files(preview: Mapping[str, Any]) -> list[ChangedFile]:
-    """Return the changed files. A renamed page is one of them: that its old path is free then, says its new one."""
+    """Return the changed files. A renamed page counts as one: its new path implies that the old one is free then."""
     files = _mappings(preview.get("files"))
     moved = {(str(one["moved_from"]), one.get("before")) for one in files if one.get("moved_from")}
     gone = [one for one in files if one.get("after") is None and (str(one.get("path")), one.get("before")) in moved]

@@ -73,7 +73,7 @@ class SafeSpans(SpanExporter):
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Send what is waiting; whether that was possible in time."""
+        """Send what is waiting; return whether that was possible in time."""
         return self._exporter.force_flush(timeout_millis)
 
     def _safe(self, span: ReadableSpan) -> ReadableSpan:

@@ -54,7 +54,8 @@ class ServiceAct(Generic[Answer]):
     async def carry_out(self, services: ActServices, call: Call) -> Answer:
         """Carry out the act once, and return the answer.
 
-        Raises: EffectChanged: the effect would now differ from the one that a person approved; nothing was sent.
+        Raises:
+            EffectChanged: the effect would now differ from the one that a person approved; nothing was sent.
             KnowledgeError: it certainly was not done.
         """
         entry = outbox_entry_for(
@@ -106,8 +107,8 @@ async def earlier_act(
 ) -> EarlierAct | None:
     """Return the caller's own call with the same arguments that a person approved within `within`, and that was executed.
 
-    Hosts repeat a call to see whether it was approved, and nobody is asked twice. The same call of another client is its own, also
-    where the two share a principal because they send no token.
+    Hosts repeat a call to see whether it was approved, and nobody is asked twice. The same call of another client counts as another
+    call, even if the two share a principal because they send no token.
     """
     if call.origin == APPROVED_ORIGIN:
         return None  # an approval is to be executed, also of a call that was approved before

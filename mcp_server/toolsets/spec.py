@@ -199,7 +199,7 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     @property
     def lane(self) -> Lane:
-        """With which calls this tool's take turns. Those that wait for a service or a person would hold their turn for nothing."""
+        """The lane in which its calls take turns. Those that wait for a service or a person would hold their turn for nothing."""
         if self.open_world or self.waits:
             return "none"
         return "change" if self.needs >= Trust.PROPOSE else "read"

@@ -290,8 +290,8 @@ class PageContext:
     async def stranger(self, request: Request | None = None) -> Response:
         """Return the answer for everyone who is not logged in: the same on every page, with no content but what they sent.
 
-        So a person whose session has expired gets back what they typed into the form. Of a browser that nobody logged in with, nothing
-        is read: anybody could make this server read megabytes.
+        So a person whose session has expired gets back what they typed into the form. From a browser that nobody has logged in with,
+        nothing is read: otherwise, anybody could make this server read megabytes.
         """
         kept = None
         if request is not None and request.method == "POST" and await self.is_known(request):

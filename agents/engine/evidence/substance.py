@@ -25,7 +25,7 @@ ROOT_SHARE = 0.6
 LONGEST_ENDING = 3
 MONOTONE_LETTERS = 4
 LITTLE = 4
-"""So many different words say something, even if all of them are common ones, as in `who does what, and when`."""
+"""This many different words say something, even if all of them are common ones, as in `who does what, and when`."""
 COPIED_WORDS, COPIED_LETTERS = 4, 20
 REPEATED = 3
 FEWEST_SIGNS, CODE_SIGNS = 3, "&*/\\{}[]()$#@%^_;`"

@@ -28,7 +28,7 @@ class AgentPart:
     """An agent in a chain. The names of its phases begin with `prefix`: "" or a text that ends with a dot.
 
     `following` is where the work continues after the agent's end, written like the target of a link; "" for the next part. `aside`:
-    its result is not one of the chain, because it only looks back on another part.
+    its result is not one of the chain's, because it only looks back on another part.
     """
 
     prefix: str

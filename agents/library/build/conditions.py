@@ -42,7 +42,7 @@ async def grounded(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def _compared_concepts(plan: BuildRecord, look: Look) -> tuple[list[QuotedStatement], list[str]]:
-    """Return the concepts with quotes, and a sentence for each that says nothing of what its quoted passages are about."""
+    """Return the concepts with quotes, and a sentence for each that says nothing about the subject of its quoted passages."""
     statements, wrong = list[QuotedStatement](), list[str]()
     for concept in plan.concepts:
         # A concept sums up more than the quoted words, so it is compared with the sections that they are in.

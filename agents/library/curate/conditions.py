@@ -19,7 +19,7 @@ MOST_LINES = 12
 
 
 async def small_change(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The change is one of a page that was read in this journey, and if it is made already, it was read before."""
+    """The change is of a page that was read in this journey, and before the change if that is made already."""
     record = CurationRecord(facts.works)
     if not record.small:
         return NOT_MET
@@ -105,7 +105,7 @@ async def _known_since_before(tool: str, look: Look) -> Collection[str]:
 
 
 async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Each page exists and was read, in this visit or before and unchanged, or is quoted; one of them is not only quoted."""
+    """Each page exists and was read, in this visit or before and unchanged, or is quoted; at least one was read."""
     record, missing = CurationRecord(facts.works), []
     quoted = {item["citation"]["path"] for item in record.evidence}
     read = {call.facts.get("path") for call in await look.calls() if call.tool == READ}

@@ -261,7 +261,7 @@ async def _unread(u: Undertaking, look: Look) -> list[str]:
 
 
 def _pages_of(step: Item) -> Iterator[str]:
-    """Yield the pages that are named as what shows that a step is done: quoted ones, and those of calls that write pages."""
+    """Yield the pages that are named as proof that a step is done: quoted ones, and those of calls that write pages."""
     yield from (citation.path for _, citation in citations_in(step))
     for call in list_in(step, "calls"):
         if call["tool"] in ("kb_read", "kb_merge") and (path := text_in(call, "path")):

@@ -122,8 +122,8 @@ class SkillBlock(FileBlock):
 class Skill:
     """A skill, with the file that it was read from (`source`), for the lines of problems that are found later.
 
-    `without_memory` are the phases after which the memory agent does not run. `result` are those whose results are the skill's; by
-    default that of the last phase.
+    `without_memory` are the phases after which the memory agent does not run. `result` names the phases whose results
+    are the skill's; by default it is the result of the last phase.
     """
 
     name: str

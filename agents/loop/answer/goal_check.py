@@ -40,7 +40,7 @@ DO: dict[Lack, str] = {
     "unknown": "call give_up and say why",
     "plan": "do it now: call the tool, or say what was found",
 }
-"""What the model can do about it."""
+"""A sentence that tells the model what it can do about it."""
 
 MOST_MEASURED, MOST_COMPARED = 8_000, 100_000
 """Characters of an answer that are measured, and of the newest texts that the run has read. Nobody is served in the meantime."""
@@ -51,7 +51,7 @@ _ENOUGH = 3.0
 _UNGROUNDED = 0.25
 """The weight of a word that is neither in the goal nor in what was read; one that was read weighs 1."""
 _ECHO = 0.5
-"""The part of the goal's words that an echo of it has. A choice among words of the goal has fewer."""
+"""The share of the goal's words that an echo of it has. A choice among words of the goal has fewer."""
 _FEWEST_GOAL = 3
 """The fewest words of a goal that an echo repeats: "Moved." confirms that "Move it" was done."""
 _LOOPING_CHARS, _LOOPING_TIMES, _LOOPING_RATIO = 200, 4, 0.12

@@ -51,7 +51,7 @@ class WrittenCall:
 
 
 def calls_in(text: str, tools: Collection[str]) -> tuple[Sequence[WrittenCall], str]:
-    """Return the calls that a text makes, and what stands before them.
+    """Return the calls that a text makes, and the text before them.
 
     A call with the marks of a family counts, whatever its name. One without counts if it names one of the tools and there is
     little else in the text.

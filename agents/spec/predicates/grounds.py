@@ -202,7 +202,7 @@ class TakesUp(WorkLeaf):
 
 
 class AccountsFor(WorkLeaf):
-    """Items name the id of every item that another agent recorded at `of`, and no id that none recorded.
+    """Items name the id of every item that another agent recorded at `of`, and no other id.
 
     Holds if no other agent recorded any: an agent that runs alone has no requirements of an earlier one.
     """

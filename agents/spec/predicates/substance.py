@@ -50,7 +50,7 @@ class Differ(WorkLeaf):
 
 
 class Supported(Leaf):
-    """The text of every item says something that its quotes say, in words of theirs.
+    """The text of every item says something that its quotes say, in their words.
 
     `says` names the field with the text, or several. Without questions a text may sum up more than the quoted words, so the
     sections around them count too. With `question` (the field with a question's id) and `of` (the list of questions, with their

@@ -1,7 +1,7 @@
 """An index of readable pages alone, copied from the index of all pages and kept equal to it.
 
 Hits that are taken out after ranking would leave their traces: how rare a word is, how many pages have it, which spelling is known.
-In an index of its own nothing of a hidden page is there to leave any.
+A separate index holds nothing of a hidden page that could leave a trace.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class WholeIndex(IndexStore, Protocol):
     """An index from which documents can be copied."""
 
     async def copies(self, paths: Sequence[str]) -> Sequence[Replace]:
-        """Return the documents that exist among `paths` as changes that store the same in another index."""
+        """Return the existing documents among `paths`, as changes that store them in another index."""
         ...
 
 

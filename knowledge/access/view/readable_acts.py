@@ -24,14 +24,14 @@ class ReadableActs(PageActs):
 
     @property
     def recovery(self) -> Recovery:
-        """What ends the acts of processes that died, whichever pages they changed."""
+        """Finishes the acts of processes that died, whichever pages they changed."""
         return self._acts.recovery
 
     async def run(self, act: PageAct[T]) -> ActDone[T]:
         """Carry out the act.
 
         Raises:
-            NoRightThere, InvalidPath: a page of it is hidden, or would be; nothing was read or changed.
+            NoRightThere, InvalidPath: one of its pages is hidden, or would become hidden; nothing was read or changed.
         """
         await self._require(act.paths)
         return await self._acts.run(act)

@@ -28,7 +28,7 @@ from knowledge.merge.model import Dismissal
 EVERY_LINE = 1_000_000
 AT_ONCE = 200
 MOST_LOOKED_AT = 10_000
-"""Audit records that are looked through for those that may be shown."""
+"""The most audit records that are searched for ones that may be shown."""
 
 
 class ReadableLedger(Ledger):
@@ -43,7 +43,7 @@ class ReadableLedger(Ledger):
     # --- states and histories -----------------------------------------------------------------------------------------
 
     async def seen_last(self, path: str) -> KeptState | None:
-        """Return the state of the page that is kept with the newest time."""
+        """Return the kept state of the page with the newest time."""
         if not self._access.may_read(path) or await self._known(path) is not None:
             return None
         return await self._ledger.seen_last(path)

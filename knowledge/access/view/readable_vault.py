@@ -133,7 +133,7 @@ class ReadableVault(Vault):
             raise NoSuchPath(path)
 
     def _is_readable(self, path: str) -> bool:
-        """Return whether the page may be read, and where it is a link, what it leads to."""
+        """Return whether the page may be read and, if it is a link, its target too."""
         if not self._access.may_read(path):
             return False
         if self._inner.is_plain(path):

@@ -41,7 +41,7 @@ class FittedWeights:
     """The weights in use and the best ones, and whether to take those.
 
     `gain` is the difference in nDCG@10 on questions that took no part in the choice, None if there are too few.
-    `gain_seen` is that on all questions, which is too optimistic. `chance` is the probability that the best of equally
+    `gain_seen` is the gain on all questions, which is too optimistic. `chance` is the probability that the best of equally
     good candidates would look as good. `agreeing` is the number of the `FOLDS` choices that equal the choice on all
     questions. `refused` says why the weights in use should be kept, `""` if the best ones should replace them.
     """

@@ -22,7 +22,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "runs": ('"run":{',),
     "contradictions": tuple(f'"outcome":"{outcome}"' for outcome in ("dismissed", "reopened", "flagged")),
 }
-"""The kinds of acts, each with parts of a canonical body of which one is in every record of the kind, and in no other."""
+"""The kinds of acts, each with parts of a canonical body: every record of the kind contains one of them, and no other record does."""
 OUTCOMES = (
     *("done", "partial", "flagged", "undone", "restored", "approved", "rejected", "joined", "withdrawn", "trust"),
     *("dismissed", "reopened", "sent", "failed", "unsure", "begun", "cancelled"),
@@ -57,7 +57,7 @@ class AuditQuery:
     until: datetime | None = None
 
     def matches(self, record: AuditRecord) -> bool:
-        """Return whether the record is one of those. An unreadable record may be of any time, but matches nothing else than words."""
+        """Return whether the record is one of those. An unreadable record counts as of any time, but can match only words."""
         fields, at = fields_of(record), recorded_at(record)
         if at is not None and ((self.since and at < self.since) or (self.until and at >= self.until)):
             return False
@@ -161,7 +161,7 @@ def _written(text: str) -> str:
 
 
 def _spelled(word: str) -> Iterator[tuple[str, ...]]:
-    """Yield groups of texts, one of each of which is in every body that contains this lower-case word in any case."""
+    """Yield groups of texts: every body that contains this lower-case word, in any case, contains at least one text of each group."""
     if word.isascii():
         # A body spells letters beyond ASCII as escapes. Some of them become ASCII in lower case.
         yield (_written(word), *(_written(c) for letter in dict.fromkeys(word) for c in _upper_forms(letter)))
@@ -175,7 +175,7 @@ def _upper_forms(letter: str) -> Sequence[str]:
 
 @cache
 def _beyond_ascii() -> Mapping[str, Sequence[str]]:
-    """Return by lower-case letter the other letters beyond ASCII that have it when their case is ignored."""
+    """Return, by lower-case letter, the letters beyond ASCII that equal it when case is ignored."""
     forms: dict[str, list[str]] = {}
     for character in map(chr, range(0x80, _LAST_CASED)):
         for lower in set(without_case(character)) - {character}:

@@ -44,7 +44,7 @@ class PageState:
 class Comparison:
     """Two states of the page at `path`. `change` is set if they are the states before and after this change.
 
-    `begins`: it is not known what the page was before, if it was there.
+    `begins`: the earlier state of the page, if it had one, is not known.
     """
 
     path: str

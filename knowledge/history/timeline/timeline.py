@@ -15,7 +15,7 @@ from knowledge.pages.paths import clean_path
 from knowledge.wire.cursors import question, seal, unseal
 
 ChangeKind = Literal["created", "edited", "moved", "removed", "found"]
-"""`found`: the page was changed outside the server, and it is not known what it was before, if it was there."""
+"""`found`: the page was changed outside the server, and its earlier state, if it had one, is not known."""
 
 
 class TimelinePlaces(Protocol):
@@ -75,7 +75,7 @@ class Change:
         return not self.by or self.tool == FOLLOW
 
     def of(self, path: str | None) -> ChangedPage:
-        """Return what it did to the page at `path`, now or before; if it did nothing to that one, the first page."""
+        """Return what it did to the page that is or was at `path`; if it did nothing to that one, what it did to the first page."""
         return next((page for page in self.pages if path in (page.path, page.moved_from)), self.pages[0])
 
 

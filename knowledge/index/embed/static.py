@@ -245,7 +245,7 @@ class MappedTable:
         return self._numbers[numbers]
 
     def rest(self) -> None:
-        """Let go of what was read; the system has it in its cache. Each row brings 64 kB with it, which are soon the whole file."""
+        """Let go of what was read; the system has it in its cache. Each row read brings 64 kB into memory, soon the whole file."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
 

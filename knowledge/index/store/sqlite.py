@@ -354,7 +354,7 @@ class SqliteIndexStore:
         return found
 
     async def copies(self, paths: Sequence[str]) -> Sequence[Replace]:
-        """Return the documents that exist among `paths` as changes that store the same in another index."""
+        """Return the existing documents among `paths`, as changes that store them in another index."""
         return await self._database.bulk(partial(sqlite_copies.copies, paths))
 
     async def check(self) -> Sequence[str]:

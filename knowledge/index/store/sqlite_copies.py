@@ -40,7 +40,7 @@ def copies(paths: Sequence[str], c: apsw.Connection) -> Sequence[Replace]:
 
 
 def _chunks(rows: Sequence[Any], words: Counter[str]) -> tuple[IndexedChunk, ...]:
-    """Return the chunks of a document. Which words are in which chunk is not stored, so the first one brings all of them."""
+    """Return the chunks of a document. Which words are in which chunk is not in the index, so the first chunk gets all of them."""
     chunks: list[IndexedChunk] = []
     for ordinal, section, start, end, text, digest, half, code in rows:
         own = tuple(words.elements()) if not chunks else ()

@@ -47,7 +47,7 @@ _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 
 
 class Unwrapped(NamedTuple):
-    """Content without its date headings and prefixes. `hint` holds other words of dropped headings, `dates` the dates."""
+    """Content without its date headings and prefixes. `hint` holds the other words of dropped headings, `dates` the dates."""
 
     content: CutDocument
     hint: str = ""

@@ -11,7 +11,7 @@ from knowledge.merge.three_way.join import join
 
 NOW_MARK, MIDDLE_MARK, YOURS_MARK = "<<<<<<< the page now", "=======", ">>>>>>> your text"
 OTHER_MARK = ">>>>>>> the other side"
-"""In place of `YOURS_MARK` if the other text is no text of the person, but one that a synchronisation brought."""
+"""Used instead of `YOURS_MARK` if the other text is not the person's, but came with a synchronisation."""
 SideTaken = Literal["now", "yours", "both"]
 
 
@@ -26,7 +26,7 @@ def with_both_sides(base: str, now: str, yours: str, *, mark: str = YOURS_MARK) 
 
 
 def with_sides_taken(base: str, now: str, yours: str, taken: Sequence[SideTaken | None]) -> str:
-    """Return the same with the side of each conflict that is `taken`; both, marked, where none is."""
+    """Return the same with the side of each conflict that is `taken`; where none is, with both, marked."""
 
     def side(number: int, conflict: Conflict) -> str:
         take = taken[number] if number < len(taken) else None
@@ -48,7 +48,7 @@ def is_unsettled(text: str) -> bool:
 
 
 def as_sent(before: str, text: str) -> str:
-    """Return the text as it is sent: without front matter means that the page keeps its own, so a removed one is sent empty."""
+    """Return the text to send: a text without front matter leaves the page's own as it is, so a removed one is sent empty."""
     had, has = before.startswith("---"), text.startswith("---")
     return f"---\n---\n{text}" if had and not has else text
 

@@ -52,7 +52,7 @@ def conflict_lines(lines: Sequence[str], blocks: Sequence[Block]) -> tuple[Confl
 
 
 def _mark(line: str) -> str:
-    """Return the character of the mark that the line is, "" if it is none."""
+    """Return the character of which the line's mark is made, "" if the line is no mark."""
     bare = line.rstrip("\r")
     for mark in (_OURS, _THEIRS):
         if bare == mark or bare.startswith(mark + " "):

@@ -60,7 +60,7 @@ def link_graph(documents: Sequence[LinkedDocument], *, by_name: bool = False) ->
 
 
 def _names(documents: Sequence[LinkedDocument]) -> Callable[[str], Sequence[str]]:
-    """Return a look-up of pages by name, in the order in which the index has them, and no more than it is asked for."""
+    """Return a function that looks up pages by name, in the index's order, and at most as many as are asked for."""
     ranked: dict[str, set[tuple[int, str]]] = {}
     for document in documents:
         file = document.path.rpartition("/")[2]

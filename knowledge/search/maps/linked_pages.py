@@ -71,7 +71,7 @@ async def led_to(
 async def followed(
     index: IndexStore, rows: Sequence[LinkRow], *, most_names: int, by_name: bool = False
 ) -> list[str | None]:
-    """Return the page that each link leads to, None for one that leads to no page. `most_names` are looked up by name.
+    """Return the page that each link leads to, None for one that leads to no page. At most `most_names` links are looked up by name.
 
     With `by_name` ordinary links, too, are found by name, as in a folder of Obsidian.
     """
@@ -93,7 +93,7 @@ async def pages_linking_to(
     by_name: bool = False,
     files: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[list[str], bool]:
-    """Return the other pages that link to the page at `path`, by path, and whether they are all.
+    """Return the other pages that link to the page at `path`, by path, and whether these are all of them.
 
     `names` are the page's title and aliases.
     """

@@ -1,4 +1,4 @@
-"""The pages around one page in the graph of links, from the index: one or two links away, each direction for itself."""
+"""The pages around one page in the graph of links, from the index: one or two links away, each direction separately."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Side = Literal["in", "out", "both"]
 
 @dataclass(frozen=True, slots=True)
 class NearPage:
-    """A page of a neighbourhood, `steps` links away. Two links away, `side` is that of the page it is connected through."""
+    """A page of a neighbourhood, `steps` links away. For a page two links away, `side` is the side of the page in between."""
 
     path: str
     title: str

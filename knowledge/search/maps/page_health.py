@@ -108,7 +108,7 @@ def _beginnings(path: str) -> Iterator[str]:
 
 
 def _counts(page: str, link: PageLink) -> bool:
-    """Return whether a link that leads to no page should. The index knows no other files, and a wiki link may name a page to come."""
+    """Return whether a link to no page was meant for one. The index knows no other files; a wiki link may name a page to come."""
     last = link.path.rpartition("/")[2]
     if (link.wiki and "/" not in link.path) or not (is_markdown(link.path) or "." not in last):
         return False

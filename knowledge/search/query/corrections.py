@@ -280,7 +280,7 @@ class _Spelling:
         return float(np.log(after_two).sum())
 
     def _places(self, codes: NDArray[np.uint32]) -> tuple[NDArray[np.integer[Any]], ...]:
-        """Return the table indexes, per letter and for the end of the word: after two letters, the two, after one, the one."""
+        """Return each letter's table indexes, as the next after two letters, those two, as the next after one, and that one."""
         padded = np.zeros((len(codes), codes.shape[1] + 3), np.uint32)
         padded[:, 2:-1] = codes
         first, second, third = padded[:, :-2], padded[:, 1:-1], padded[:, 2:]

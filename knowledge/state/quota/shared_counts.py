@@ -1,4 +1,4 @@
-"""Counts by principal and time that several processes add to. Nobody waits for a lock: the limits that they serve hold roughly."""
+"""Counts by principal and time that several processes add to. Nobody waits for a lock: their limits need to hold only roughly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def add_counts(tables: StateTables, counted: Sequence[CountedSlot]) -> Non
     """Add these amounts.
 
     Raises:
-        StorageError: the database is away, so nothing was added, or it is unknown whether it was.
+        StorageError: the database is unreachable, so nothing was added, or it is unknown whether it was.
     """
     # In one order everywhere, so that two processes that add at once never wait for each other in a circle.
     rows = sorted((one.principal, one.kind, one.slot_at, one.amount) for one in counted)

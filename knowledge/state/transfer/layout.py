@@ -35,7 +35,7 @@ class StateTable:
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumn:
-    """A column of PostgreSQL. `source` is its column in SQLite, of which it holds the SHA-256 if it is a `key`."""
+    """A column of PostgreSQL. `source` is the corresponding column in SQLite; a `key` holds the SHA-256 of that column."""
 
     name: str
     type: str

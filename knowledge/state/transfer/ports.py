@@ -43,11 +43,11 @@ class WholeState(Protocol):
         ...
 
     def rows(self, table: StateTable) -> AsyncIterator[Sequence[Row]]:
-        """Yield all rows in batches, in the order of the first column; without the mark's."""
+        """Yield all rows in batches, in the order of the first column, without the row of the mark."""
         ...
 
     async def clear(self) -> None:
-        """Delete all rows of all tables, except for the mark's."""
+        """Delete all rows of all tables, except for the row of the mark."""
         ...
 
     async def add(self, table: StateTable, rows: Sequence[Row]) -> None:

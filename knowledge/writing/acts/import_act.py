@@ -103,7 +103,7 @@ class ImportActs:
         )
 
     async def _changed(self, request: ImportRequest, before: bytes) -> ActWork[ImportAnswer]:
-        """Return the three-way merge of the page here and of the source since the last import."""
+        """Return the three-way merge of the changes of the page here and of the source since the last import."""
         path = request.path
         base = await self._ledger.content(path, request.base or "")
         if base is None:

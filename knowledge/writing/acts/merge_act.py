@@ -189,7 +189,7 @@ class MergeActs:
         return self._known[known]
 
     async def _require_no_conflict(self, request: MergeRequest, raw: bytes | None) -> None:
-        """Check that neither the text nor, unless a person writes who may be resolving it, the page has a conflict of Git.
+        """Check that the text has no conflict of Git, and the page has none either, unless a person writes, who may be resolving it.
 
         Raises:
             UnresolvedConflict: one has.

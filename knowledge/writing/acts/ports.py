@@ -15,7 +15,7 @@ class PageActs(Protocol):
 
     @property
     def recovery(self) -> Recovery:
-        """What ends the acts of processes that died."""
+        """Ends the acts of processes that died."""
         ...
 
     async def run(self, act: PageAct[T]) -> ActDone[T]:
@@ -45,7 +45,7 @@ class PageActs(Protocol):
         ...
 
     async def follow_move(self, old: str, new: str) -> bool:
-        """Record that somebody moved a page outside the server; False, and nothing recorded, if it is not so.
+        """Record that somebody moved a page outside the server; False, and nothing recorded, if nobody did.
 
         Raises:
             KnowledgeError: a page can't be read or locked.

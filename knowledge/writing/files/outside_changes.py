@@ -161,12 +161,12 @@ class OutsideChanges:
         return self._vault.find(path) is None and self._folder_is_listed(path)
 
     def _folder_is_listed(self, path: str) -> bool:
-        """Return whether no folder above the page, and not the page itself, is among those that could not be read."""
+        """Return whether the page and every folder above it could be read."""
         return not any(path == problem.path or path.startswith(f"{problem.path}/") for problem in self._vault.problems)
 
 
 def _pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield which path became which, as far as that is certain."""
+    """Yield the old and the new path of each page that moved, where that is certain."""
     if len(old) == len(new) == 1:
         yield old[0], new[0]
         return

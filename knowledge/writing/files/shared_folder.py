@@ -1,6 +1,6 @@
-"""Tries whether the file system of a folder keeps what servers on several machines need to write to it at once.
+"""Tests whether the file system of a folder has the properties that servers on several machines need to write to it at once.
 
-Locks are no part of it: servers that share a folder hold locks on pages in their database. Source: rename(2), link(2), nfs(5).
+Locks are not tested: servers that share a folder hold locks on pages in their database. Source: rename(2), link(2), nfs(5).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OpenFolder = Callable[[str, Sequence[str]], Folder]
 
 @dataclass(frozen=True, slots=True)
 class FolderFault:
-    """A property that the file system does not keep, as the end of a sentence, and what to do about it."""
+    """A property that the file system lacks, as the end of a sentence, and what to do about it."""
 
     reason: str
     mend: str

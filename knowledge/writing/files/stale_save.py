@@ -37,7 +37,7 @@ Lines = frozenset[bytes | tuple[bytes, int]]
 class Stale:
     """A save that was made without our newest write (`newest`, made at `at` from `before`), from the state `read`.
 
-    `intended`: it is exactly that state, and long enough after our write to be a person who takes it back. `by_acts`: only acts of the
+    `intended`: it is exactly that state, and was made long enough after our write to be a person's undo. `by_acts`: only acts of the
     server lie between `read` and `newest`.
     """
 

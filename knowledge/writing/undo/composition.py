@@ -1,4 +1,4 @@
-"""Takes acts back one after the other, newest first, and says what they come to together. Changes nothing."""
+"""Takes acts back one after the other, newest first, and gives their combined result. Changes nothing."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Composition:
         return {path: page.start for path, page in self._pages.items() if page.start not in ("", path)}
 
     async def take_back(self, act: PastAct) -> None:
-        """Take back an act; every newer one that is to be taken back has been already."""
+        """Take back an act; newer ones must have been taken back before."""
         files, sources = {file.path: file for file in act.files}, act.sources
         for old, new in sources.items():
             was, now = files.get(old), files[new]
@@ -188,7 +188,7 @@ class Composition:
         self._leave(acts)
 
     def _decide(self, acts: Sequence[PastAct], conflict: UndoConflict, *, reason: str = "") -> Take:
-        """Return the side that a person chose; report the conflict if there is none, or one that can't be taken for that reason."""
+        """Return the side that a person chose; report the conflict if nobody chose one, or if it can't be taken for that reason."""
         side = self.take(conflict)
         if side in conflict.choices and not reason:
             self.decided.append(replace(conflict, taken=side))

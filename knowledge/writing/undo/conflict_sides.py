@@ -1,4 +1,4 @@
-"""Writes the chosen side at each conflict of a way back. Pure."""
+"""Writes the chosen side at each conflict of an undo. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def take_sides(
 def _joined_with(
     base: str, current: str, before: str, conflicts: Sequence[Conflict], wanted: Sequence[bool]
 ) -> str | None:
-    """Return the join as if the current page had the wanted texts already; None if exactly the other conflicts are not left then."""
+    """Return the join as if the current page had the wanted texts already; None unless exactly the other conflicts are left then."""
     edited = _edited(current, [one for one, wants in zip(conflicts, wanted, strict=True) if wants])
     if edited is None:
         return None

@@ -26,7 +26,7 @@ class PagePlaces:
             # The moves of one act happen at once: two pages may change places.
             self._steps.append((act[0].id, {line.moved_from: line.path for line in act if line.moved_from is not None}))
         self.returned: dict[str, str] = {}
-        """The path to which a page returns, by the one where it is in fact."""
+        """The path to which each page returns, by its actual path."""
 
     def in_fact(self, path: str, time: int) -> str:
         """Return the present path of the page that was at `path` then."""
@@ -45,7 +45,7 @@ class PagePlaces:
         self.returned[self.in_fact(path, time)] = to
 
     def since(self, time: int) -> Mapping[str, tuple[str, str]]:
-        """Return present and resulting path of each page that has another resulting path than it had then, by its path then."""
+        """Return the present and the resulting path of each page that would not be at its path of that time, by that path."""
         then = {path: path for path in self.returned}
         for id_, step in self._steps:
             if id_ > time:

@@ -72,7 +72,8 @@ class PastAct:
 class UndoRequest:
     """Take back these acts, newest first, as one act. `path` is the page that the request is about.
 
-    `take` is the choice for all conflicts, `take_at` that for single ones, by their ids, or for those of single pages, by path.
+    `take` is the choice for all conflicts; `take_at` has choices for single conflicts, by id, and for all conflicts of a page, by
+    path.
     """
 
     actor: Actor
@@ -136,7 +137,7 @@ class UndoAnswer:
 
 
 def past_act(act: RecordedAct) -> PastAct:
-    """Return the act as it can be taken back; without files if it is not known what was before it."""
+    """Return the act in the form in which it can be taken back; without files if the state before it is not known."""
     line, last = act.lines[0], act.lines[-1]
     # A state made outside without one before it is only the first that the server saw of the page.
     known = [one for one in act.lines if one.seq is not None or one.before is not None]

@@ -47,7 +47,7 @@ class UndoPlan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether no page would change: all of it is in conflict, or is as if taken back already."""
+        """Whether no page would change: all of it is in conflict, or nothing is left to take back."""
         return not self.files
 
 
@@ -138,7 +138,7 @@ class Undo:
         return [act]
 
     async def _undone(self, first: int) -> Mapping[int, int]:
-        """Return the acts from record `first` on that are taken back, each with the record of the undo, which holds itself."""
+        """Return the acts from record `first` on that are taken back, each with the record of the undo, which is not undone itself."""
         by: dict[int, int] = {}
         before = (await self._ledger.chain_end())[0] + 1
         while found := await self._ledger.scan(AuditScan(before, first + 1, ((TAKES_BACK,),)), limit=BATCH):

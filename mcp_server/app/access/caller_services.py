@@ -237,7 +237,7 @@ class CallerServices:
 
     @property
     def recovery(self) -> Recovery:
-        """The recovery of changes that a process left half done, whose ever they were."""
+        """The recovery of changes that a process left half done, whoever made them."""
         return self._writing.acts.recovery
 
     @property

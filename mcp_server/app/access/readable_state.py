@@ -18,11 +18,11 @@ AS_IT_IS: Final = frozenset(
         *("note_looks", "looks", "give_nudge"),
     }
 )
-"""What tools use of the state that names no page, or only those that the caller has seen."""
+"""The parts of the state that tools use and that name no page, or only pages that the caller has seen."""
 CLOSED: Final = frozenset(
     {"place", "tables", "people", "held", "size", "give_back", "gives_back", "rewrite", "check", "enrol", "close"}
 )
-"""What only the server itself and its owner use."""
+"""The parts that only the server itself and its owner use."""
 TRUST_AS_IT_IS: Final = frozenset(
     {
         *("propose", "askers", "asking", "pending", "unfinished", "decide", "claim", "finish", "withdraw", "expire"),

@@ -34,7 +34,7 @@ AsBeginner: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
 
 
 class LookOfBeginner:
-    """Looks as the one who began the journey: what is recorded in it must hold nothing that is hidden from them."""
+    """Looks with the rights of the person who began the journey: what is recorded in it must hold nothing that is hidden from them."""
 
     def __init__(self, look: Look, as_beginner: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         self._look, self._as_beginner = look, as_beginner

@@ -10,7 +10,7 @@ from mcp_server.app.knowledge_base import KnowledgeBase
 from mcp_server.workers.index_steps import HealthJob, counted_health
 
 APART = 2**20
-"""The size of a count for a worker: larger than what is done in this process."""
+"""The size that a count is given so that a worker does it: larger than what this process does itself."""
 
 
 async def health_of(base: KnowledgeBase, excluded: Sequence[str], now_ns: int, *, apart: bool) -> PageHealth:

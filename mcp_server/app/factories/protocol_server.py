@@ -46,7 +46,7 @@ CLIENT_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class ServedProtocol:
-    """A server, and what tells its clients of changes: the SDK's bus those of the 2026 protocol, the sessions those of 2025."""
+    """A server, and what notifies its clients of changes: in the 2026 protocol the SDK's bus, in that of 2025 the sessions."""
 
     server: ForgeServer
     services: AllServices

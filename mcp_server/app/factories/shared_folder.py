@@ -79,7 +79,7 @@ class MachinePlace:
 
 
 async def place_of(state: StateStore, root: Path, state_dir: Path, now: Callable[[], datetime]) -> MachinePlace:
-    """Return the place of this machine, after trying the file system of the folder. The state folder identifies the machine."""
+    """Return the machine's place among those that use the folder, after testing its file system. State folders identify machines."""
     fault = await anyio.to_thread.run_sync(fault_of, root)
     if fault is not None:
         logger.warning("only one machine may serve %s: %s", root, fault.reason)

@@ -51,7 +51,7 @@ class StatePlace:
 
     @asynccontextmanager
     async def opened(self, *, marked: bool = False) -> AsyncIterator[WholeState]:
-        """Yield the state, created or migrated if necessary. That it was moved, or has not arrived, is no error if it may be `marked`.
+        """Yield the state, created or migrated if necessary. With `marked`, one that was moved or has not arrived is no error.
 
         Raises:
             StateMoved, MoveUnfinished, StorageError: as opening the store.

@@ -83,7 +83,7 @@ def _failure(base: KnowledgeBase) -> str:
 
 
 async def _late(base: KnowledgeBase) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the pages that differ from the index, and apart from them those that can't be indexed: no waiting would help."""
+    """Return the pages that differ from the index, and separately those that can't be indexed, for which no waiting would help."""
     late = await differences(base)
     if not late or len(late) > FEW:
         return late, frozenset()

@@ -1,6 +1,6 @@
 """What the site shows of the whole state, the backups that it makes, and the rehearsals of replacing or moving it.
 
-All of it beside the open state, which stays in use: nothing here changes it.
+All of this happens beside the open state, which stays in use and is not changed.
 """
 
 from __future__ import annotations

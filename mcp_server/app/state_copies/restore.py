@@ -19,7 +19,7 @@ KEPT = "before-restore-"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the state has now, the file that keeps what it had before, if it had anything, and the files beside the database.
+    """What the state has now, the file with what it had before, if anything, and the files beside the database.
 
     `problem` says why the files could not be written, "" if they could.
     """

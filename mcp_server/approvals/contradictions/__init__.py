@@ -1,1 +1,1 @@
-"""What people decide about contradictions, and the proposals that it answers."""
+"""People's decisions about contradictions, and the proposals that these decisions answer."""

@@ -1,4 +1,4 @@
-"""Undo by a person: what their word is worth for it, and the proposal that they sign with a passkey where it is not enough."""
+"""Undo by a person: whether their word is enough for it, and the proposal that they sign with a passkey where it is not."""
 
 from __future__ import annotations
 

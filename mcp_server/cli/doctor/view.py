@@ -63,7 +63,7 @@ def _groups(pages: Sequence[PageProblem]) -> Sequence[Sequence[PageProblem]]:
 
 
 def _first_of(group: Sequence[PageProblem], *, alone: bool) -> list[str]:
-    """Return the first pages of a group in one line, after their problem unless it is the `alone` one, and the advice for all."""
+    """Return one line with the first pages of a group, and the advice for all; with `alone`, the line need not name their problem."""
     paths = list(dict.fromkeys(page.path or "." for page in group))
     more = f", {ALL}" if len(paths) > MOST_IN_A_GROUP else ""
     alike = len({page.reason for page in group}) == 1

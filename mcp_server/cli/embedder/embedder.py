@@ -169,7 +169,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _priced(args: argparse.Namespace, choice: EmbedderChoice, base: KnowledgeBase) -> EmbeddingEstimate | None:
-    """Show what the embedder is and what it costs, and return that; None if the person does not agree."""
+    """Show the embedder and its cost, and return the cost; None if the person does not agree."""
     offer = choice.offer
     if not choice.settings.json:
         _print_offer(offer)

@@ -66,7 +66,7 @@ async def _compared(args: argparse.Namespace, settings: Settings) -> Comparison:
 
 
 def _state(text: str, *, beginning: bool) -> str | datetime:
-    """Return a change's id, a revision or `now` as it is, and a time as such; a day is its beginning, or its end.
+    """Return a change's id, a revision or `now` unchanged, and a time as a time; a day counts as its beginning, or its end.
 
     Raises:
         WronglyAsked: it is none of these.

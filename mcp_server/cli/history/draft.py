@@ -12,7 +12,7 @@ from mcp_server.cli.terminal.editor import open_in_editor
 
 
 class TextLost(KnowledgeError):
-    """There is no text where the person wrote it. Nothing was written."""
+    """The file in which the person wrote has no text any more. Nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NOT_DONE = 1
 TOOL = "kb_merge"
-"""The tool whose level an import needs: it writes pages as that does."""
+"""The tool whose level an import needs, because both write pages."""
 ASKS = "nothing was imported: --yes writes it, or run this at a terminal, which asks"
 
 
@@ -75,7 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Show what would be written, ask, and write it; exit code 1 if something was not written that should have been.
+    """Show what would be written, ask, and write it; exit code 1 if something that should have been written was not.
 
     Raises:
         WronglyAsked: --into can't be a folder.
@@ -127,7 +127,7 @@ async def _import(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _confirmed(args: argparse.Namespace, plan: ImportPlan, settings: Settings) -> bool:
-    """Return whether to write the plan; otherwise it has been said why not."""
+    """Return whether to write the plan; if not, the reason has been printed."""
     asks = keyboard.is_terminal() and not settings.json
     goes_ahead = plan.writes and not args.dry_run
     if goes_ahead and args.yes:
@@ -150,7 +150,7 @@ async def _require_level(app: App, who: Principal, args: argparse.Namespace) -> 
 
     Raises:
         NotDone: tools that write are not available here.
-        ImportRefused: the caller's level does not reach.
+        ImportRefused: the caller's level is too low.
     """
     if args.dry_run:
         return

@@ -1,4 +1,4 @@
-"""`people add|remove|list`: the people who use the knowledge base, and the principals that are theirs."""
+"""`people add|remove|list`: the people who use the knowledge base, and their principals."""
 
 from __future__ import annotations
 

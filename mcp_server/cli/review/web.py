@@ -49,7 +49,7 @@ def serve_page(settings: Settings) -> int:
 async def _serve_page(settings: Settings) -> bool:
     """Return True once a link to the page is printed or the page was served, and False if no process can serve the page.
 
-    A change of the whole state that a person confirms on the page is made between two times of serving it.
+    If a person confirms a change of the whole state there, the page is closed, the change made, and the page served again.
     """
     with handing_over() as handover:
         found = await _served(settings, handover, None)

@@ -106,7 +106,7 @@ def answer_fields(answer: UndoAnswer) -> dict[str, Any]:
 
 
 def outcome_line(answer: UndoAnswer, count: int) -> str:
-    """Return the outcome of undoing so many changes in a sentence."""
+    """Return a sentence with the outcome of undoing this many changes."""
     pages = len(answer.pages) + len(answer.gone)
     changes = f"{count:,} change{'s' if count != 1 else ''}"
     what = f"{changes} undone on {pages:,} page{'s' if pages != 1 else ''}"

@@ -236,7 +236,7 @@ def schedule(server: ZulipServer, where: ChatPlace, text: str, at: datetime) -> 
 
 
 def scheduled() -> ServiceRequest:
-    """Ask for the own messages that are not sent yet. Source: https://zulip.com/api/get-scheduled-messages."""
+    """Ask for the bot's messages that are not sent yet. Source: https://zulip.com/api/get-scheduled-messages."""
     return _get("/scheduled_messages")
 
 
@@ -246,7 +246,7 @@ def unschedule(scheduled_id: int) -> ServiceRequest:
 
 
 def edit(message_id: int, text: str, *, instead_of: str | None = None, repeatable: bool = True) -> ServiceRequest:
-    """Change the text of an own message; with `instead_of` only if it has that text now.
+    """Change the text of one of the bot's messages; with `instead_of` only if it has that text now.
 
     Source: https://zulip.com/api/update-message, message_update.json, and Zulip's zerver/actions/message_edit.py.
     """
@@ -558,9 +558,9 @@ def read_server(body: Mapping[str, Any]) -> ZulipServer:
 
 @_reader
 def read_limits(body: Mapping[str, Any]) -> tuple[Queue, Mapping[str, Any]]:
-    """Return the queue that was made, and the fields of `ZulipServer` that the server says.
+    """Return the queue that was made, and the fields of `ZulipServer` that the server reports.
 
-    Older servers say 0 for a time without a limit. Source: https://zulip.com/api/register-queue.
+    Older servers report 0 for a time without a limit. Source: https://zulip.com/api/register-queue.
     """
 
     def seconds(name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""The links of a static site as pictures: around each page, and of the whole. Pure."""
+"""The links of a static site as pictures: one around each page, and one of the whole site. Pure."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ HOME, SEARCH, TAGS, GRAPH = "index.html", "search.html", "tags/index.html", "gra
 
 @dataclass(frozen=True, slots=True)
 class SitePlaces:
-    """Paths in the site: of pages, folders ("" is the home page), tags, and attachments, by what they are called here."""
+    """Paths in the site: of pages, folders ("" is the home page), tags, and attachments, by their names here."""
 
     pages: Mapping[str, str]
     folders: Mapping[str, str]
@@ -27,9 +27,9 @@ class SitePlaces:
 
 
 def places_of(pages: Sequence[str], tags: Iterable[str], files: Mapping[str, bool]) -> SitePlaces:
-    """Return a place for everything. `files` says of each attachment whether a browser may take it for what its name says.
+    """Return a place for everything; `files` says of each attachment whether its content is what its name promises a browser.
 
-    Names are safe on every system, no longer than it takes, and differ also where case is ignored.
+    Names are safe and short enough on every system, and differ even where case is ignored.
     """
     free = FreePaths()
     for reserved in (HOME, SEARCH, TAGS, GRAPH):
@@ -49,7 +49,7 @@ def places_of(pages: Sequence[str], tags: Iterable[str], files: Mapping[str, boo
 
 
 def is_inert(path: str) -> bool:
-    """Return whether a file of that name runs nothing in a browser; of a picture with scripts, that depends on its content."""
+    """Return whether a file of that name runs nothing in a browser; for a picture that may have scripts, its content decides."""
     return path.rpartition(".")[2].lower() in INERT
 
 

@@ -1,4 +1,4 @@
-"""The level that it takes to take acts back: at least the one that they took, and more if a person decided them."""
+"""The level needed to take acts back: at least the level of the acts, and more if a person decided them."""
 
 from __future__ import annotations
 

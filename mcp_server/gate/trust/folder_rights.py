@@ -12,10 +12,10 @@ from mcp_server.gate.host_registration import Principal
 
 PAGE_SOURCE: Final = "kb:"
 UNNAMED: Final = "unknown"
-"""In the place of a source that is hidden."""
+"""Shown in place of a hidden source."""
 
 LoadAccess: TypeAlias = Callable[[str], Awaitable[PathAccess]]
-"""Returns what the principal with that id may do where."""
+"""Returns the rights of the principal with that id in the folders."""
 AsCaller: TypeAlias = Callable[[Principal], AbstractAsyncContextManager[PathAccess]]
 """While the block runs, every service shows only what the caller may read. Yields the caller's access."""
 

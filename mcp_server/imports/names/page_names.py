@@ -53,7 +53,7 @@ def usable_path(path: str) -> str:
 
 
 class FreePaths:
-    """Hands out each path once, also on file systems that ignore case. `renamed` are those that are not as they were wanted."""
+    """Hands out each path once, also on file systems that ignore case. `renamed` has those that differ from the wanted paths."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

@@ -160,7 +160,7 @@ def _cell(text: str) -> str:
 
 
 def _row_key(name: str) -> str:
-    """Return what a row's name and the name of its page's file have in common: Notion leaves out and shortens."""
+    """Return what a row's name shares with that of its page's file: Notion shortens file names and leaves characters out."""
     return "".join(char for char in unicodedata.normalize("NFC", name).casefold() if char.isalnum())[:40]
 
 

@@ -25,7 +25,7 @@ UNGATED = frozenset({"initialize", "server/discover", "ping", "tools/list", "too
 LISTEN = "subscriptions/listen"
 _BY_URI = {"kb": "knowledge", "audit": "knowledge", "agent": "journeys", "journey": "journeys", "run": "runs"}
 _OWN = ("tasks/", "proposal://", "ui://")
-"""The beginnings of methods and addresses that reach only what the caller itself began, or nothing of anybody's."""
+"""The beginnings of methods and addresses that reach only what the caller itself began, or nothing that is anybody's."""
 _OF_A_RESOURCE = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 
 
@@ -46,7 +46,7 @@ def beyond(reach: Limits, method: str, params: Mapping[str, Any]) -> str:
 def refusing(gate: Gate, identify: Identify) -> ServerMiddleware[Any]:
     """Return a middleware that refuses resources, prompts and completions to callers that may not read them.
 
-    The list of tools is left to all, without those that the caller's credential does not allow.
+    Everybody may list tools; the list leaves out those that the caller's credential does not allow.
     """
 
     async def middleware(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -21,7 +21,7 @@ NOBODY = ""
 
 
 async def everybody_may(_principal: str, _changes: Sequence[Event]) -> bool:
-    """Return that the caller may."""
+    """Return True: without rules, every caller may learn of every change."""
     return True
 
 
@@ -39,7 +39,7 @@ class ReadersBus(SubscriptionBus):
         self._listeners: dict[object, tuple[str, Callable[[ServerEvent], None]]] = {}
 
     async def publish(self, event: ServerEvent, changes: Sequence[Event] = ()) -> None:
-        """Deliver the event to every subscriber that may hear of the changes behind it; of none means to all."""
+        """Deliver the event to every subscriber that may hear of the changes behind it; to all if there are none behind it."""
         allowed: dict[str, bool] = {}
         for who, listener in list(self._listeners.values()):
             try:

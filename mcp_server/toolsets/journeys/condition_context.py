@@ -78,7 +78,7 @@ class KnowledgeLook:
         return "" if isinstance(document, str) else passage(document, citation)
 
     async def _readings(self) -> Sequence[Called]:
-        """Return the calls by which the present speaker saw pages: who judges afresh read them in this visit."""
+        """Return the calls by which the present speaker saw pages; a speaker who judges afresh must have read them in this visit."""
         if await self._judges_afresh():
             return [call for call in await self.calls() if call.tool == READ]
         graph = await self._graph()

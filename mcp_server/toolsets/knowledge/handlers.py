@@ -178,7 +178,7 @@ def _call_plan(
 
 
 def _own_pages(request: Any) -> tuple[str, ...]:
-    """Return the pages that the request itself names: its page, and where that goes."""
+    """Return the pages that the request itself names: its page, and the path to which that moves."""
     return tuple(dict.fromkeys(filter(None, (request.path, getattr(request, "to", None)))))
 
 

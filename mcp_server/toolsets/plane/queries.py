@@ -39,7 +39,7 @@ class BadDate(ConnectorError):
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """The required properties of a project's tasks; None or empty for any. Ids are resolved.
+    """The properties that a project's tasks must have; None or empty admits any. Ids are resolved.
 
     `words` must all be in its name, or be its key. `nobody`: it may also have no assignee. `parent_id` is "" for tasks that are no
     part of another one. `overdue_at`: it must be due before that day and in none of the states `closed_ids`.

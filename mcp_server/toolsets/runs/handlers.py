@@ -162,7 +162,7 @@ def require_short(name: str, text: str) -> None:
 
 
 def _require_named_toolsets(call: Call, arguments: RunArguments, toolsets: Sequence[str]) -> None:
-    """Check that a run of a caller whose credential reaches only some toolsets names them: it goes on when no token is at hand."""
+    """If the caller's credential reaches only some toolsets, check that the run names them: it continues when no token is at hand."""
     reach = call.principal.reach
     if reach is None or all(reach.allows(name) for name in toolsets):
         return

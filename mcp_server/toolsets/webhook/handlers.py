@@ -57,7 +57,7 @@ class PlannedWebhook:
 
 @dataclass(frozen=True)
 class SendWebhook:
-    """Sends the webhook. Nobody can be asked whether it arrived, and it can be sent again under its id."""
+    """Sends the webhook. It can't be looked up whether it arrived, but it can be sent again under its id."""
 
     receivers: Receivers
     plan: PlannedWebhook
@@ -99,7 +99,7 @@ async def recall_send(services: ActServices, call: Call, arguments: SendWebhookA
 
 
 async def _planned(services: ActServices, call: Call, arguments: SendWebhookArguments) -> PlannedWebhook:
-    """Return the plan, halted for a dry run, and if a person approved this very call a while ago and it was sent.
+    """Return the plan; it is halted for a dry run, or if a person approved this very call a while ago and it was sent.
 
     Raises:
         UnknownName, TargetGone: about the receiver.

@@ -41,7 +41,7 @@ class AccessTokens:
 
         Raises:
             RefusedToken: it proves nothing here.
-            SignInAway: the sign-in server's keys can't be had now.
+            SignInAway: the sign-in server's keys can't be read now.
         """
         if len(token) > LONGEST_TOKEN:
             raise RefusedToken(NOT_VALID)

@@ -141,7 +141,7 @@ class KnownTokens:
         await self._app(scope, receive, send)
 
     def _refused(self, error: TooManyWrongTokens | UnknownSecret) -> JSONResponse:
-        """Return the answer to a request whose token is wrong, or was not looked up: a client must keep that one."""
+        """Return the answer to a request whose token is wrong, or was not looked up: in that case, the client must keep it."""
         if isinstance(error, TooManyWrongTokens):
             return later(str(error), error.retry_s)
         return refusal(str(error), self._challenge)

@@ -36,7 +36,7 @@ async def document(
     """Return the document at an address of a sign-in server, or its answer to a form.
 
     Raises:
-        OSError: it can't be had within `PATIENCE_S`, is no answer with status 200, or is too large.
+        OSError: it can't be read within `PATIENCE_S`, is no answer with status 200, or is too large.
     """
     found = bytearray()
     usual = {"accept": "application/json", "accept-encoding": "identity"}

@@ -21,7 +21,7 @@ from mcp_server.app.settings.values import LOOPBACK
 logger = logging.getLogger("knowledge_forge.sign_in")
 
 Fetch = Callable[[str], Awaitable[bytes]]
-"""Returns what is at an address; raises OSError if that can't be had."""
+"""Returns the document at an address; raises OSError if that can't be read."""
 
 FRESH_S: Final = 600.0
 """How long keys are used before they are asked for again."""
@@ -39,7 +39,7 @@ ALGORITHMS: Final = frozenset((*_RSA, *(name for names in _CURVES.values() for n
 
 
 class SignInAway(StorageError):
-    """Access tokens can't be checked now, because the sign-in server's keys can't be had."""
+    """Access tokens can't be checked now, because the sign-in server's keys can't be read."""
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer
@@ -101,7 +101,7 @@ class IssuerKeys:
         """Ask the server for its keys, whatever is known of them, and return those that can verify signatures.
 
         Raises:
-            OSError, ValueError: they can't be had.
+            OSError, ValueError: they can't be read.
         """
         address = (await self.metadata()).get("jwks_uri")
         if not isinstance(address, str) or not is_safe(address, self._issuer):
@@ -112,7 +112,7 @@ class IssuerKeys:
         """Ask the server for its metadata, first for that of OpenID Connect if `openid`, and return it.
 
         Raises:
-            OSError, ValueError: it can't be had.
+            OSError, ValueError: it can't be read.
         """
         problem: Exception = BadMetadata("it has no metadata")
         addresses = metadata_addresses(self._issuer)

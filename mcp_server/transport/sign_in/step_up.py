@@ -1,6 +1,7 @@
 """Requests for which a token's scopes are not enough: 403, with the least scope that would be (RFC 6750, section 3.1).
 
-The gate would refuse them, too. Said at this level, a client can ask the sign-in server for the scope and send the request again.
+The gate would refuse them, too. A client that is refused at this level can ask the sign-in server for the scope and send the request
+again.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ Needs = tuple[Trust, tuple[str, ...]]
 
 
 def needs_of(body: bytes, spec_of: Callable[[str], AnySpec | None]) -> Needs:
-    """Return what the request in `body` needs. What is no request, or names no tool, needs nothing here. Pure.
+    """Return what the request in `body` needs. A body that is no request, or names no tool, needs nothing here. Pure.
 
-    A call that acts needs level 2, at which it is proposed; what it needs to be carried out is for the gate.
+    A call that acts needs level 2, at which it is proposed; the gate decides what it needs to be carried out.
     """
     try:
         message = json.loads(body)

@@ -13,7 +13,7 @@ from mcp_server.fair_use.turns import Turns
 from mcp_server.gate.host_registration import Principal, UnknownSecret, digest
 
 WRONG_PER_MINUTE = 300
-"""Wrong tokens of one address. A host with an expired token that tries again every second stays far below."""
+"""The most wrong tokens of one address that are looked up. A host that tries an expired token every second stays far below."""
 WINDOW_S = 60.0
 AT_ONCE = 2
 """Tokens that are looked up at a time, of those that were not valid lately: the connections to the database are few."""

@@ -178,7 +178,7 @@ def _common() -> dict[str, Any]:
 
 
 def _page_address(now: SideNow) -> str:
-    """Return the address of the page, from the lines before the statement on."""
+    """Return the page's address, which begins at the lines before the statement."""
     line = now.places[0].line if now.places else 1
     return "/history/lines?" + urlencode({"path": now.side.path, "line": max(1, line - 5)})
 

@@ -50,7 +50,7 @@ class PeopleSearch:
     freshen_index: Callable[[float], Awaitable[IndexState]]
     ledger: Ledger
     _changed: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
-    """By host or person, until when the list is believed, and the pages that they changed."""
+    """For each host or person: until when the list is believed, and the pages that they changed."""
     _state: IndexState | None = None
     _until: float = float("-inf")
     _lock: anyio.Lock = field(default_factory=anyio.Lock)

@@ -37,7 +37,7 @@ MOST_REVISIONS = 200
 MOST_RUNS, MOST_CHARACTERS = 200, 100_000
 """How much of a page's text is shown at once with its origins; the rest is one click further."""
 NOW, NONE = "now", "none"
-"""In addresses, the page as its file is, and no page, where a revision could be."""
+"""Used in addresses in place of a revision: the page as its file is now, and no page."""
 UNLIMITED = 10**9
 SLOW = 300_000
 """Characters from which on a comparison is made in another process."""

@@ -93,7 +93,7 @@ async def rehearsal(request: PageRequest) -> Response:
 
 
 async def undo(request: PageRequest, form: Form) -> Response:
-    """Take the changes back exactly as they were shown; where a word is not enough, make the proposal to sign."""
+    """Take the changes back exactly as they were shown; where the person's word is not enough, make the proposal to sign."""
     choice = UndoChoice.of(form)
     try:
         choice = choice.at(request.now)

@@ -86,11 +86,11 @@ class SiteLinks:
         return self._texts[found]
 
     async def known(self, targets: WrittenTargets) -> KnownLinks:
-        """Return what the targets lead to, for a page that another process renders."""
+        """Return the addresses and texts that the targets lead to, for a page that another process renders."""
         return await anyio.to_thread.run_sync(self.all_of, targets)
 
     def all_of(self, targets: WrittenTargets) -> KnownLinks:
-        """Return what the targets lead to, with those of embedded pages."""
+        """Return the addresses and texts that the targets lead to, with those of embedded pages."""
         return KnownLinks(
             {target: self.page(target) for target in targets.pages},
             {target: self.file(target) for target in targets.files},
@@ -145,7 +145,7 @@ class SiteLinks:
 
 
 def _places(page: str, path: str) -> list[str]:
-    """Return the paths that a written one may mean: beside the page, then from the root."""
+    """Return the paths that a written path may mean: beside the page, then from the root."""
     found = []
     for directory in (parent(page), ""):
         place = joined(directory, path)

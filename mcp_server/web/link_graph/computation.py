@@ -33,14 +33,14 @@ FORMAT = 1
 """Raise it when the files or the layout change: older files are then computed again."""
 OVERVIEW_FILE, DATA_FILE = f"overview-{FORMAT}.json", f"graph-{FORMAT}.json.gz"
 UNIT = 10
-"""Whole numbers in the file for a length of one, since places need no more digits."""
+"""The whole number that a length of one is in the file: places need no more digits."""
 SOON = 1_000
 """Pages up to which the whole graph is computed before an answer, since that takes less than a second."""
 LONGEST_NAME = 120
 
 
 Reading = Callable[[Path], tuple[IndexPosition, Sequence[LinkedDocument]]]
-"""Returns all documents of an index, and a position at which they had all that they have."""
+"""Returns all documents of an index, and the position that the index had before they were read."""
 
 
 @dataclass(frozen=True, slots=True)

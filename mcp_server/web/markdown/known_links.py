@@ -20,7 +20,7 @@ Answers = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class KnownLinks:
-    """`PageLinks` as tables: addresses of pages and files, and embedded texts, by target; None and absent ones are missing.
+    """`PageLinks` as tables: addresses of pages and files, and embedded texts, by target; one that is None or absent leads nowhere.
 
     `inner` are the same of the embedded pages, by the target that embeds each.
     """

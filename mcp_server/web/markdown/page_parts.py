@@ -45,7 +45,7 @@ def starts_of(blocks: Sequence[Block]) -> list[int]:
 
 
 def head_of_table(blocks: Sequence[Block], first: int) -> int | None:
-    """Return the line of the head of the table that goes on at line `first`, None if none does."""
+    """Return the line of the head of the table that continues at line `first`, None if none does."""
     at = bisect_right(blocks, first, key=lambda block: block.start) - 1
     cut = at >= 0 and blocks[at].kind == "table" and blocks[at].start < first < blocks[at].end
     return blocks[at].start if cut else None

@@ -100,7 +100,7 @@ def _pair(pieces: Sequence[Piece], opened: list[RawTag]) -> None:
 
 
 def open_after(token: Token, depth: int) -> int:
-    """Return how many kept elements are open after an HTML block, if `depth` were before."""
+    """Return how many kept elements are open after an HTML block, if `depth` were open before it."""
     for piece in token.meta.get("pieces", ()):
         if isinstance(piece, RawTag) and piece.kept and piece.name not in VOID:
             depth += -1 if piece.closing else 1

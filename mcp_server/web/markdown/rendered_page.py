@@ -32,7 +32,7 @@ class PageLinks(Protocol):
         ...
 
     def inside(self, target: str) -> PageLinks:
-        """Return the links of the page that is embedded by this target: what is written there is meant from there."""
+        """Return the links of the page that is embedded by this target: its own links are relative to that page."""
         ...
 
 

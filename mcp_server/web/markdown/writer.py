@@ -102,7 +102,7 @@ class HtmlWriter:
     offset: int = 0
     """The line, from 0, of the first line that was parsed."""
     begin: int = 0
-    """The first line that is shown; before it is the head of a table that goes on here."""
+    """The first line that is shown; before it is the head of a table that continues here."""
     has_ids: bool = True
     _notes: dict[str, str] = field(default_factory=dict)
     _closings: list[str] = field(default_factory=list)

@@ -41,7 +41,7 @@ class DiffOptions:
 class FileView:
     """The rows of one changed page or sent text, by hunks; `left_out` rows are folded away.
 
-    `links` are all that changes, if that is so and the change renames a page.
+    `links` are the changed links if the change renames a page and changes nothing else.
     """
 
     file: ChangedFile

@@ -313,7 +313,7 @@ async def why_not(request: PageRequest, proposal: Proposal) -> str:
 
 
 def _within_rights(request: PageRequest, proposal: Proposal) -> bool:
-    """Return whether the login is enough: an act on trust itself is for who manages trust, and a passkey for its owner."""
+    """Return whether the login is enough: an act on trust itself needs the right to manage trust, and one on a passkey its owner."""
     by_sign_in = is_signed_in(proposal.principal)
     if proposal.tool in ("passkey.add", "passkey.remove"):
         user = request.session.user

@@ -27,7 +27,7 @@ OF_BOTH = ("/health", "/ready")
 class BesideMcp:
     """Passes requests for a site's host name to that site, and all others to the application of the MCP endpoint.
 
-    If both have the same host name, the paths of the endpoint are not the site's.
+    If both have the same host name, the endpoint's paths belong to the endpoint.
     """
 
     def __init__(self, app: ASGIApp, sites: Mapping[str, ASGIApp], shared: str = "") -> None:

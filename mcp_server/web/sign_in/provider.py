@@ -31,7 +31,7 @@ LOGGED_OUT: Final = "/"
 AWAY: Final = "the sign-in server can't be reached now; try again in a moment"
 NO_PERSON: Final = "the sign-in server's answer can't be used; the server's log says why. Log in again"
 PAUSE_S: Final = 3.0
-"""The least time between two requests for metadata that could not be had."""
+"""The least time between two requests for metadata that could not be read."""
 MOST_LOGINS: Final = 20
 """Logins that wait for the sign-in server at the same time, so that strangers can't have this server flood it."""
 SCOPES: Final = ("openid", "profile")
@@ -220,7 +220,7 @@ class SiteProvider:
     async def _completed(
         self, metadata: Mapping[str, Any], claims: Mapping[str, Any], token: object
     ) -> Mapping[str, Any]:
-        """Return the claims with those that the server only tells with the access token, if one that matters is missing."""
+        """Return the claims; if one that matters is missing, with those that the server gives only for the access token."""
         wanted = {"name", *(one.name for one in (*self._access.people, *self._access.managers))}
         address = metadata.get("userinfo_endpoint")
         if wanted <= set(claims) or not isinstance(address, str) or not isinstance(token, str) or not token.isascii():

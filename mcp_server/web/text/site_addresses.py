@@ -19,7 +19,7 @@ def edit_address(path: str) -> str:
 
 
 def new_page_address(path: str = "") -> str:
-    """Return where a page is written that does not exist yet."""
+    """Return the address of the form that writes a page which does not exist yet."""
     return _address("/page/new", "path", path)
 
 

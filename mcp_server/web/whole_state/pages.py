@@ -128,7 +128,7 @@ async def _overview(request: PageRequest) -> Mapping[str, Any]:
 
 
 def _typeable(folder: Path) -> str:
-    """Return the folder as a form sends it back; "", which stands for it, if its name is no text."""
+    """Return the folder as a form sends it back: "", which means the usual one, if its name can't be written as text."""
     try:
         str(folder).encode()
     except UnicodeEncodeError:

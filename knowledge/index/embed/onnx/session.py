@@ -24,7 +24,7 @@ class NoRuntime(UnusableModel):
 def tokenizer_of(
     files: ModelFiles, *, strategy: Literal["longest_first", "only_second"] = "longest_first"
 ) -> Tokenizer:
-    """Return the tokenizer, which cuts texts to what the model accepts; of pairs by `strategy`.
+    """Return the tokenizer, which cuts texts, and pairs of texts by `strategy`, to the length that the model accepts.
 
     Raises:
         UnusableModel: it cannot be read.

@@ -77,7 +77,7 @@ def _marked(hunk: DiffHunk, effort: Effort) -> Iterator[Text]:
 
 
 def _in_words(change: DiffChange, pair: LinePair) -> str:
-    """Return the pair as one line in which the words are marked that went and came."""
+    """Return the pair as one line with its removed and added words marked."""
     if change.same and pair.old is not None:
         return visible(pair.old.text)
     old, new = (pair.old.text if pair.old else ""), (pair.new.text if pair.new else "")

@@ -104,7 +104,7 @@ FEATURES = (
 def lost(before: str, after: str) -> str:
     """Return in words which of the editor's forms in `before` are only text in `after`, or gone; "" if none is.
 
-    `after` is the text that Plane has afterwards: the sent text, `as_plane_keeps` it.
+    `after` is the text that Plane has afterwards: the sent text as `as_plane_keeps` changes it.
     """
     notes = []
     for name, pattern in FEATURES:
@@ -352,7 +352,7 @@ def _rewritten(
 ) -> str:
     """Return `holder` with its children (items, rows) kept, changed, added and dropped as `new` has them.
 
-    `write` returns the HTML of one of `texts`, made of the child that it changes, if there is one.
+    `write` returns the HTML of one of the `texts`, made from the child that it replaces, if there is one.
     """
     if len(old) != len(holder.children) or len(new) != len(texts):
         raise NotEditable
@@ -374,7 +374,7 @@ def _matched(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int,
 
 
 def _place_after(parts: Sequence[_HtmlPart], places: Sequence[int], count: int) -> int:
-    """Return the part after which blocks come that are added after the first `count` blocks; -1 for the beginning.
+    """Return the part that new blocks follow if they come after the first `count` blocks; -1 for the beginning.
 
     At the end of the text they come after everything. Between two blocks they are outside of a callout that ends there.
     If an element only holds the blocks, the new ones go into it, too: otherwise Plane would wrap another one around it

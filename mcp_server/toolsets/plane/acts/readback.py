@@ -71,7 +71,7 @@ def is_as_before(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> bool:
 def is_between(plan: TaskPlan, task: PlaneTask, ties: Ties = NO_TIES) -> bool:
     """Return whether each field has its value from before, or the one that the plan sets, as far as Plane takes it.
 
-    A tie may also be part of the way: several were added or removed, one after the other.
+    A list of ties may also be between the two states: its entries were added or removed one after the other.
     """
     values = [(one, value_of(task, one, ties)) for one in plan.fields]
     return all(

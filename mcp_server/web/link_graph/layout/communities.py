@@ -12,7 +12,7 @@ Weights = Sequence[Mapping[int, float]]
 """For each node its neighbours, each with the weight of the connection; both directions are listed."""
 MOST_PASSES = 6
 LEAST_MOVED = 0.02
-"""A pass in which fewer of the nodes moved is the last one."""
+"""A pass in which a smaller share of the nodes moved is the last one."""
 
 
 def communities(weights: Weights) -> list[int]:

@@ -1,4 +1,4 @@
-"""Footnotes: `[^label]`, defined by `[^label]: text` with its further blocks indented, or written where it stands as `^[text]`.
+"""Footnotes: `[^label]`, defined by `[^label]: text` with its further blocks indented, or written in its place as `^[text]`.
 
 Source: GitHub's cmark-gfm, extension `footnotes`; help.obsidian.md for the inline form.
 """

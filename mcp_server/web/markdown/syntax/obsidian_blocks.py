@@ -29,7 +29,7 @@ def add_block_rules(parser: MarkdownIt) -> None:
 
 
 def _comment(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001, ARG001 - markdown-it calls it so
-    """Read a comment that opens on a line of its own; where the index sees one (`knowledge/pages/markdown/blocks.py`)."""
+    """Read a comment that opens on a line of its own; the index sees one in the same places (`knowledge/pages/markdown/blocks.py`)."""
     first = state.bMarks[start]
     if (
         state.level
