@@ -25,8 +25,7 @@ def unified_diff(
 ) -> str:
     """Return the diff of two texts, "" if they are equal; longer than about `most_characters` it ends with what was cut.
 
-    At most `longest_line` characters of a line are shown. A line that differs only in its line end counts as changed, and the
-    end is named after it.
+    At most `longest_line` characters of a line are shown. A line that differs only in its line end counts as changed; the name of the line end follows it.
     """
     old, new = _lines(before), _lines(after)
     groups = _groups(hunks(old, new), context)

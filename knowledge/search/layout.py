@@ -8,7 +8,7 @@ from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Hit, PageLine
 
 ANSWER_CHARACTERS = 290
-"""Characters of an answer's field names; without hits, pages, reasons, nudge, note and cursor."""
+"""The characters of the field names of an answer without hits, pages, reasons, nudge, note and cursor."""
 HIT_CHARACTERS = 210
 """Characters of a hit's field names and fixed parts, without its path, section, title, source and snippet."""
 LINE_CHARACTERS = 56

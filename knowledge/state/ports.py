@@ -593,7 +593,7 @@ class IndexStore(Protocol):
         ...
 
     async def directories_ending(self, ends: Collection[str], *, limit: int) -> Sequence[str]:
-        """Return the paths of directories that are, or end in, one of these paths (ASCII case ignored), by path."""
+        """Return the paths of directories that equal one of these paths or end in it (ASCII case ignored), by path."""
         ...
 
     async def children(

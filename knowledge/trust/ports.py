@@ -409,8 +409,8 @@ class TrustRecords(Protocol):
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
         """Record, on the audit chain too, whether answers to forms of the host with that secret count as its person's decisions.
 
-        A no always takes effect. A yes has no effect, and False is returned, if it holds already or if a decision later than `note.at`
-        is recorded: a yes that is carried out late does not undo a no.
+        A no always takes effect. If the setting is a yes already, or a decision later than `note.at` is recorded, a yes has no effect
+        and False is returned: a yes that is carried out late does not undo a no.
         """
         ...
 

@@ -203,8 +203,8 @@ class Approvals(Protocol):
     ) -> UndoPlan:
         """Return what taking these acts back would do: pages with diffs, and conflicts with both sides. Changes nothing.
 
-        `services.undo` finds the acts: `of_page`, `of_change`, `of_host`. `take` decides all conflicts, `take_at` single ones by
-        id, or those of single pages by path.
+        `services.undo` finds the acts: `of_page`, `of_change`, `of_host`. `take` decides all conflicts; `take_at` decides single ones,
+        by id, or all of a page, by path.
         """
         ...
 

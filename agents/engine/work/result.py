@@ -24,7 +24,7 @@ LEFT_OPEN = "Open questions"
 
 @dataclass(frozen=True, slots=True)
 class ResultPart:
-    """A recorded value of the result. `source` is its place (`PHASE.field`), and `name` the last part of that in words."""
+    """A recorded value of the result. `source` is its place (`PHASE.field`); `name` is the last part of the place, in words."""
 
     source: str
     name: str
@@ -67,7 +67,7 @@ NO_RESULT = AgentResult()
 
 
 def named(parts: Sequence[ResultPart]) -> dict[str, Json]:
-    """Return the values by their names; two parts of one name have their places as names."""
+    """Return the values by name; if two parts have the same name, each has its place as its name."""
     names = Counter(part.name for part in parts)
     return {part.source if names[part.name] > 1 else part.name: part.value for part in parts}
 

@@ -182,8 +182,8 @@ def batches_of(lengths: Sequence[int], most: int, most_texts: int) -> Iterator[l
     """Yield the indexes of the texts of each batch, the longest texts first.
 
     A batch has at most `most_texts` texts, and its padded length is at most `most`, unless a single text is longer.
-    Texts of similar length share a batch, because shorter ones are padded. Of 256 sections of a handbook nearly half of all
-    tokens would be padding in the order of the pages.
+    Texts of similar length share a batch, because shorter ones are padded. In 256 sections of a handbook, in the order of the pages,
+    nearly half of all tokens would be padding.
     """
     batch: list[int] = []
     longest = 0

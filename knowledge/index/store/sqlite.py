@@ -204,7 +204,7 @@ class SqliteIndexStore:
         return DirectoryRecord(*rows[0]) if rows else None
 
     async def directories_ending(self, ends: Collection[str], *, limit: int) -> Sequence[str]:
-        """Return the paths of directories that are, or end in, one of these paths (ASCII case ignored), by path."""
+        """Return the paths of directories that equal one of these paths or end in it (ASCII case ignored), by path."""
         # All paths are read: 0.9 ms for 10,000 directories. With substr() in place of LIKE it takes 7 ms.
         patterns = [re.sub(r"([%_\\])", r"\\\1", end) for end in ends if end]
         if not patterns:

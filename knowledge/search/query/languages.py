@@ -17,8 +17,9 @@ from knowledge.pages.markdown.language import (
 from knowledge.search.query.analysis import is_stop_word, stem, toned
 
 FLOOR = 0.05
-"""The share of pages from which a language applies to questions that are not in it. A few pages are always misdetected, and
-their stop words are ordinary words elsewhere (Slovak `list`, Dutch `over`)."""
+"""The share of the pages that must be in a language for questions in an unclear language to be read in it too. A few pages are always
+misdetected, and their stop words are ordinary words elsewhere (Slovak `list`, Dutch `over`).
+"""
 COMMON = 1 / 3
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
 RARE_WEIGHT = 0.5

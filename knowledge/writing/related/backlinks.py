@@ -61,7 +61,7 @@ class Backlinks:
         bearers: Mapping[str, Sequence[str]] = MappingProxyType({}),
         files: _FilesOnce | None = None,
     ) -> dict[str, Sequence[str]]:
-        """Return the files that links with these names may mean, for `names_in`; `bearers` adds pages by name."""
+        """Return the files that links with these names may mean, for `names_in`; `bearers` has further pages by their names."""
         called: dict[str, Sequence[str]] = {}
         files = files or _FilesOnce(self._vault)
         for name in dict.fromkeys(map(name_key, filter(None, wanted))):

@@ -205,9 +205,9 @@ class Undo:
     ) -> UndoPlan:
         """Return what taking these acts back would do now. Changes nothing.
 
-        `by` is the person's principal. `take` decides all conflicts, `take_at` single ones (by id) or those of single pages (by
-        path): `before` writes the text from before the change, `now` leaves the current text. Where neither decides, the rest is
-        taken back and the conflict is in `answer.conflicts`.
+        `by` is the person's principal. `take` decides all conflicts; `take_at` decides single ones, by id, or all of a page, by path:
+        `before` writes the text from before the change, `now` leaves the current text. Where neither decides, the rest is taken back
+        and the conflict is in `answer.conflicts`.
 
         Raises:
             UnknownRevision: a state of a page is no longer kept.

@@ -60,7 +60,7 @@ class HttpAccess:
         return None if self.url is None else "/".join(self.url.split("/")[:3])
 
     def allowed_hosts(self) -> list[str]:
-        """Return the values that a request's `Host` may have; `:*` stands for any port. The names of loopback always may."""
+        """Return the values that a request's `Host` may have; `:*` stands for any port. Names of the loopback address always may."""
         found = [*LOOPBACK_NAMES, *(f"{name}:*" for name in LOOPBACK_NAMES), *self.hosts]
         if self.origin is not None:
             scheme, _, host = self.origin.partition("://")

@@ -86,7 +86,7 @@ def _diff(found: Comparison) -> str:
 
 
 def _titles(found: Comparison) -> tuple[str, str]:
-    """Return what the two states are, for the head of the diff."""
+    """Return a description of each of the two states, for the head of the diff."""
     if found.change:
         return f"before change {found.change}", f"after change {found.change}"
     before, after = (_title(state) for state in (found.before, found.after))

@@ -62,7 +62,7 @@ def waiting_line(one: JourneyLine) -> str:
 
 
 def line_fields(one: JourneyLine) -> dict[str, object]:
-    """Return a journey of a list for a program."""
+    """Return an entry of the list of journeys, for a program."""
     return {
         "journey_id": one.id,
         "agent": one.agent,

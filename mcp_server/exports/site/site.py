@@ -311,7 +311,7 @@ class _SiteLinks:
         return None if document is None else part_named(document, target.partition("#")[2])
 
     def inside(self, target: str) -> _SiteLinks:
-        """Return the links of the embedded page, from the file of the page around it."""
+        """Return the links of the embedded page, relative to the file of the page that embeds it."""
         document = self._embedded_page(target)
         if document is None:
             return self

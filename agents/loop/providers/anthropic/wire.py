@@ -61,7 +61,7 @@ class AnthropicWire:
     def request(
         self, request: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool
     ) -> ProviderRequest:
-        """Return the request; it is the same whether the reply is streamed."""
+        """Return the request; it is the same whether or not the reply is streamed."""
         del streamed
         draft = RequestDraft(request, without, PARTS)
         echo = draft.may_echo(NAME, self._model)

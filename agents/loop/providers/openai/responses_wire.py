@@ -54,7 +54,7 @@ class ResponsesWire:
     def request(
         self, request: ModelRequest, without: Without, shape: Shape | None, *, streamed: bool
     ) -> ProviderRequest:
-        """Return the request; it is the same whether the reply is streamed."""
+        """Return the request; it is the same whether or not the reply is streamed."""
         del streamed
         draft = RequestDraft(request, without, PARTS)
         body, echo = draft.body, draft.may_echo(NAME, self._model)

@@ -129,7 +129,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
     # --- the mark -----------------------------------------------------------------------------------------------------
 
     async def position(self) -> IndexPosition:
-        """Return the position up to which searches find the store's rows, as it was at most `FRESH_S` ago."""
+        """Return the position up to which searches find the store's rows, at most `FRESH_S` old."""
         mark = await self.mark()
         return mark.at if mark else NOWHERE
 
