@@ -244,8 +244,8 @@ class MoveUnfinished(StorageError):
     def __init__(self, place: str, other: str) -> None:
         self.place, self.other = place, other
         super().__init__(
-            f"{place} is the target of a move from {other} that has not finished; with the settings of {other}, run "
-            "`knowledge-forge state move` again, which says which of the two is in use and finishes the move"
+            f"{place} is the target of a move from {other} that has not finished; run `knowledge-forge state move` again "
+            f"with the settings of {other}: it says which of the two is in use, and finishes the move"
         )
 
 

@@ -25,7 +25,8 @@ def unified_diff(
 ) -> str:
     """Return the diff of two texts, "" if they are equal; longer than about `most_characters` it ends with what was cut.
 
-    At most `longest_line` characters of a line are shown. A line that differs only in its line end counts as changed; the name of the line end follows it.
+    At most `longest_line` characters of a line are shown. A line that differs only in its line end counts as changed, and its line
+    end is named.
     """
     old, new = _lines(before), _lines(after)
     groups = _groups(hunks(old, new), context)

@@ -249,7 +249,7 @@ def _complete_site(values: dict[str, object]) -> None:
     elif not url:
         problem = "people log in at the site's public address: set FORGE_PUBLIC_URL, too"
     elif not url.startswith("https://") and (urlsplit(url).hostname or "") not in LOOPBACK:
-        problem = "logins must not be readable on the way: FORGE_PUBLIC_URL must begin with https://"
+        problem = "nobody may read logins in transit: FORGE_PUBLIC_URL must begin with https://"
     if problem:
         raise BadSetting("FORGE_SITE_CLIENT", f"{client.issuer}={client.client_id}", problem)
 

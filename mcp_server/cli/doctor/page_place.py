@@ -47,9 +47,7 @@ async def shared_folder_examined(base: KnowledgeBase, settings: Settings) -> Doc
         return None
     fault = await anyio.to_thread.run_sync(fault_of, base.vault.root)
     if fault is None:
-        return ok(
-            "sharing", "servers on several machines may write to the folder: its file system keeps what that needs"
-        )
+        return ok("sharing", "servers on several machines may write to the folder: its file system has what that needs")
     return note("sharing", f"only one machine at a time may serve the folder: {fault.reason}", fault.mend)
 
 

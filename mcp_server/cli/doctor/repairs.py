@@ -117,7 +117,7 @@ async def _carried_out(at: LocalHost, repair: Repair) -> RepairOutcome:
         count = await (recovery.finish_all() if repair.what == "acts" else recovery.sweep(older_than_s=ORPHANED_S))
     except KnowledgeError as error:
         return RepairOutcome(done=False, outcome=str(error))
-    return RepairOutcome(done=count > 0, outcome="done" if count else "another process has done it, or is at it now")
+    return RepairOutcome(done=count > 0, outcome="done" if count else "another process has done it, or is doing it now")
 
 
 async def _indexed(base: KnowledgeBase, *, anew: bool) -> RepairOutcome:

@@ -56,7 +56,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--cursor",
         metavar="CURSOR",
         type=nonempty,
-        help="list the changes after those of an earlier list, which says this",
+        help="continue an earlier list with the value that it printed at its end",
     )
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NOT_DONE = 1
 TOOL = "kb_merge"
 """The tool whose level an import needs, because both write pages."""
-ASKS = "nothing was imported: --yes writes it, or run this at a terminal, which asks"
+ASKS = "nothing was imported: add --yes, or run this at a terminal to be asked"
 
 
 class ImportRefused(KnowledgeError):

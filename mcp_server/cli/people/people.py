@@ -46,7 +46,7 @@ async def _remove(settings: Settings, args: argparse.Namespace) -> Directory:
 
 
 ACTIONS: dict[str, tuple[str, Action]] = {
-    "add": ("add a person, or further principals that are this person", _add),
+    "add": ("add a person, or further principals of one", _add),
     "remove": ("take principals from a person; without any, remove the person, with their rules and tokens", _remove),
     "list": ("list all people with their principals and groups", directory),
 }

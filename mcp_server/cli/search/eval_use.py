@@ -224,7 +224,7 @@ async def _applied(fitted: FittedWeights, settings: Settings) -> bool:
         return False
     reason = (
         f"nDCG@10 {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f}) on {fitted.questions} questions, "
-        f"each left out of the choice"
+        "none of which took part in the choice"
     )
     record = WeightsRecord(fitted.best, utc_now().isoformat(timespec="seconds"), os_user(), reason)
     store(_state_dir(settings), record)

@@ -51,7 +51,7 @@ async def run_adopt(args: argparse.Namespace, settings: Settings) -> int:
     if settings.json:
         print_json({"kb": str(root), "was": record.root, "state_dir": str(kept), "set_aside": aside and str(aside)})
         return 0
-    print(f"{visible(str(root))} has the state that it had at {visible(record.root)}, now in {visible(str(kept))}")
+    print(f"{visible(str(root))} has its state of {visible(record.root)} again; it is now in {visible(str(kept))}")
     if aside:
         say(f"The state that it had until now is in {visible(str(aside))}; delete that folder if you don't need it.")
     say(

@@ -93,7 +93,7 @@ async def restore(args: argparse.Namespace, settings: Settings) -> int:
         named = ", ".join(files if args.dry_run else written) or "none"
         print(visible(f"{'Files in it' if args.dry_run else 'Files restored'}: {named}"))
     for path in stayed:
-        say(visible(f"{path} stays as it is, because it is another text than the saved one"))
+        say(visible(f"{path} stays as it is, because its text is not the saved one"))
     if done and done.problem:
         say(visible(done.problem))
     if kept:

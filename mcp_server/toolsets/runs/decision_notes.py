@@ -69,6 +69,6 @@ def _outcome(last: Proposal) -> str:
         case "withdrawn":
             return f"it was withdrawn, so {NOT_DONE}"
         case "superseded":
-            return f"it was replaced by another one that is no longer on record, and {NOT_DONE} by this one"
+            return f"a later proposal replaced it and is no longer on record; {NOT_DONE} by this one"
         case "pending" | "approved":
             return f"it is {last.state}, and {NOT_DONE} so far"

@@ -144,7 +144,7 @@ async def health(request: PageRequest) -> Response:
     """Show the pages behind one of the figures."""
     what = request.query.get("show", "stale")
     if what not in LISTS:
-        raise NotFound("No such list", "The figures on Home lead to the lists that there are.", HOME)
+        raise NotFound("No such list", "Choose one of the lists behind the figures on Home.", HOME)
     figures = await request.page.home_figures.now()
     rows = _rows(figures.health, what, request.now)
     start = min(request.number("from") or 0, len(rows))

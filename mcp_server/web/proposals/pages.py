@@ -69,8 +69,8 @@ MARKS_NOTICE = (
 )
 
 NOT_YOURS = (
-    "it is about trust itself: only the owner decides on it, from a login on the server's machine, and on a passkey "
-    "only the person whose it is"
+    "it is about trust itself: only the owner of the knowledge base decides on it, from a login on the server's machine; "
+    "if it is about a passkey, only the person who has that passkey decides"
 )
 
 Values = Mapping[str, Any]

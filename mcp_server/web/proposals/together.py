@@ -52,7 +52,7 @@ async def together(request: PageRequest) -> Response:
     chosen = list(dict.fromkeys(request.query.getlist("p")))
     if not chosen:
         raise NotFound(
-            "No proposal is selected", "Select proposals in the list, and then what to do with them.", WAITING
+            "No proposal is selected", "Select proposals in the list, then choose what to do with them.", WAITING
         )
     shown: list[Mapping[str, Any]] = []
     apart = [ProposalApart(one, one, f"at most {MOST_TOGETHER} are shown at once") for one in chosen[MOST_TOGETHER:]]

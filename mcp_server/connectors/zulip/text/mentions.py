@@ -43,7 +43,7 @@ class Mentions:
             words = ", ".join(f"@**{word}**" for word in self.everybody)
             notes.append(f"notifies everybody in the channel by {words}")
         if self.participants:
-            notes.append(f"notifies everybody who wrote in the topic by @**{PARTICIPANTS}**")
+            notes.append(f"notifies, by @**{PARTICIPANTS}**, everybody who wrote in the topic")
         if self.groups:
             notes.append(f"notifies the group{'s' if len(self.groups) > 1 else ''} {_first(self.groups)}")
         found = {name: _meant(name, known) for name in self.people}

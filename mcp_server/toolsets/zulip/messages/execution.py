@@ -101,7 +101,7 @@ class SendMessage:
         return await self._result(attempt) if all(found) else None
 
     async def _listen(self, attempt: DeliveryAttempt) -> Queue | None:
-        """Register a queue that receives what is sent, and record it with the id of the newest earlier message; None if it is refused."""
+        """Register a queue that receives what is sent, and record it with the newest earlier message; None if it is refused."""
         try:
             queue = await self._chat.client.register(self._plan.where)
         except (Denied, ServiceRefused):

@@ -24,7 +24,7 @@ def said(*texts: str) -> Sequence[str]:
     [
         ("@**all** look", ["notifies everybody in the channel by @**all**"]),
         ("(@**channel**, @**everyone**)", ["notifies everybody in the channel by @**channel**, @**everyone**"]),
-        ("@**topic** look", ["notifies everybody who wrote in the topic by @**topic**"]),
+        ("@**topic** look", ["notifies, by @**topic**, everybody who wrote in the topic"]),
         ("@*support* and @*ops*", ["notifies the groups support, ops"]),
         ("@**king hamlet** and @**King Hamlet|10**", ["mentions King Hamlet, King Hamlet"]),
         ("@**|10**", ["mentions King Hamlet"]),
