@@ -29,7 +29,8 @@ from knowledge.state.ports import Stamp
 
 LARGEST_BYTES = 32 * 1024 * 1024
 """The largest page that is read. How much text a call can send is limited by `LONGEST_CONTENT` in
-`mcp_server/toolsets/knowledge/schemas.py`, and that by `LONGEST_LINE` in `mcp_server/transport/stdio.py`."""
+`mcp_server/toolsets/knowledge/schemas.py`, and that by `LONGEST_LINE` in `mcp_server/transport/stdio.py`; a form on the site by
+`LARGEST_FORM` in `mcp_server/web/page_context.py`."""
 MOST_PROBLEMS = 200
 OBSIDIAN_FOLDER = ".obsidian"
 LARGEST_SETTING = 64 * 1024
