@@ -1,6 +1,7 @@
 """How search time grows with the knowledge base, for the embedded engines and for the given server engines.
 
-python -m tests.benchmarks.growth [--sizes 10000,...,1000000] [--qdrant URL] [--meili URL] [--json FILE] [--write-doc]
+python -m tests.benchmarks.growth [--sizes 10000,...,1000000] [--qdrant URL] [--meili URL]
+    [--index-only | --keep] [--json FILE] [--write-doc]
 
 Drawing needs matplotlib. Results of engines and sizes that were not measured this time are kept from the last run.
 """
@@ -57,23 +58,34 @@ class Point:
 
 
 def indexed(base: Base, engine: str, environment: Mapping[str, str]) -> float:
-    """Index `base` with these engines in a process of its own, and return its seconds."""
+    """Index `base` in a process of its own, for a server after the embedded engines, and return the seconds.
+
+    The servers are filled from the index of the embedded engines, so theirs are the seconds that filling takes.
+    """
     say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: indexing")
     began = time.perf_counter()
-    state_dir = _state_dir(base, engine)
-    shutil.rmtree(state_dir, ignore_errors=True)
-    command = ["index", "--kb", str(base.kb), "--state-dir", str(state_dir), "--json"]
+    command = ["index", "--kb", str(base.kb), "--state-dir", str(base.state_dir), "--json"]
     surroundings = {**os.environ, **environment}
     subprocess.run(
         [sys.executable, "-m", "mcp_server", *command], cwd=ROOT, env=surroundings, check=True, capture_output=True
     )
     if url := environment.get("FORGE_QDRANT_URL"):
         _wait_for_graphs(url)
-    return time.perf_counter() - began
+    return round(time.perf_counter() - began, 1)
 
 
-def _state_dir(base: Base, engine: str) -> Path:
-    return base.state_dir.with_name(f"{base.state_dir.name}-{engine.lower()}")
+def all_indexed(base: Base, engines: Mapping[str, Mapping[str, str]], *, kept: bool) -> dict[str, float]:
+    """Index `base` with all engines, and return the seconds of each; what an earlier run indexed is used if it is `kept`."""
+    notes = base.state_dir.with_name(f"{base.state_dir.name}.json")
+    if not kept:
+        shutil.rmtree(base.state_dir, ignore_errors=True)
+        notes.unlink(missing_ok=True)
+    seconds: dict[str, float] = json.loads(notes.read_text(encoding="utf-8")) if notes.exists() else {}
+    for engine, environment in engines.items():
+        if engine not in seconds:
+            seconds[engine] = indexed(base, engine, environment)
+            notes.write_text(json.dumps(seconds), encoding="utf-8")
+    return seconds
 
 
 def _wait_for_graphs(url: str) -> None:
@@ -94,8 +106,8 @@ def _wait_for_graphs(url: str) -> None:
 def measured(base: Base, engine: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """Search the indexed `base` with these engines, in a process of its own, and return the measures of one search."""
     surroundings = {**os.environ, **environment}
-    say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: searching")
-    asked = [sys.executable, "-m", "tests.benchmarks.growth", "--ask", str(base.kb), str(_state_dir(base, engine))]
+    say(f"{base.corpus.estimated_chunks:,} chunks, {engine}: searching (load {os.getloadavg()[0]:.1f})")
+    asked = [sys.executable, "-m", "tests.benchmarks.growth", "--ask", str(base.kb), str(base.state_dir)]
     said = subprocess.run(asked, cwd=ROOT, env=surroundings, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(said.stdout)
     return found
@@ -129,6 +141,7 @@ async def ask(kb: Path, state_dir: Path) -> dict[str, Any]:
             times.append((time.perf_counter() - began) * 1000)
             if answer.note:
                 raise RuntimeError(f"an engine was missing, so this measures nothing: {answer.note}")
+        memory_mb = _resident_mb()
         position = await base.index.position()
         chunks = len((await base.index.delta(type(position)("", 0), limit=10**9, codes=True)).codes)
     return {
@@ -136,7 +149,7 @@ async def ask(kb: Path, state_dir: Path) -> dict[str, Any]:
         "p50_ms": round(statistics.median(times), 2),
         "p95_ms": round(statistics.quantiles(times, n=20, method="inclusive")[18], 2),
         "first_s": round(first_s, 2),
-        "memory_mb": round(_resident_mb(), 1),
+        "memory_mb": round(memory_mb, 1),
     }
 
 
@@ -167,7 +180,7 @@ def drawn(points: Sequence[Point], picture: Path) -> None:
         chunks = [point.chunks for point in line]
         (median,) = axes.plot(chunks, [point.p50_ms for point in line], marker="o", label=f"{engine}, p50")
         axes.plot(chunks, [point.p95_ms for point in line], "--", marker=".", color=median.get_color(), label="p95")
-    axes.set(xscale="log", yscale="log", xlabel="chunks", ylabel="milliseconds a search")
+    axes.set(xscale="log", yscale="log", xlabel="passages", ylabel="milliseconds a search")
     axes.grid(visible=True, which="both", alpha=0.25)
     axes.legend()
     figure.tight_layout()
@@ -201,8 +214,9 @@ measured within the server's process, without the wire, over {QUESTIONS} labelle
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
-With `--qdrant URL` and `--meili URL` the same program measures and draws those engines: they index the same pages, and
-the embedded engines stand by. Disk is what lies in the state directory; what a server engine stores is not in it.
+With `--qdrant URL` and `--meili URL` the same program measures and draws those engines. They are filled from the index of
+the embedded engines, which stand by: their indexing time is added to that of the embedded engines. Disk is what lies in
+the state directory; what a server engine stores is not in it.
 
 See [Benchmarks](benchmarks.md) for what is promised, and [Large knowledge bases](../guides/large-knowledge-bases.md)
 for what to choose.
@@ -215,7 +229,8 @@ def main() -> int:
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--qdrant", metavar="URL")
     parser.add_argument("--meili", metavar="URL")
-    parser.add_argument("--no-index", action="store_true", help="ask what an earlier run has indexed")
+    parser.add_argument("--keep", action="store_true", help="index only what no earlier run has indexed")
+    parser.add_argument("--index-only", action="store_true", help="measure later, with --keep")
     parser.add_argument("--json", type=Path, default=WORK / "growth.json", metavar="FILE")
     parser.add_argument("--write-doc", action="store_true", help=f"write {PAGE.relative_to(ROOT)} and its picture")
     parser.add_argument("--ask", nargs=2, type=Path, metavar=("KB", "STATE"), help=argparse.SUPPRESS)
@@ -233,21 +248,22 @@ def main() -> int:
     known = [Point(**point) for point in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
     points = {(point.engine, _about(point.chunks)): point for point in known}
     for size in sorted(int(size) for size in args.sizes.split(",")):
-        base = prepared(size)
-        seconds: dict[str, float] = {}
-        for engine, environment in engines.items():
-            before = points.get((engine, _about(size)))
-            seconds[engine] = before.indexing_s if args.no_index and before else indexed(base, engine, environment)
+        base = prepared(size, keep_index=True)
+        seconds = all_indexed(base, engines, kept=args.keep)
+        if args.index_only:
+            print(json.dumps({"size": size, "indexing_s": seconds}), flush=True)
+            continue
         turns = [
             {engine: measured(base, engine, environment) for engine, environment in engines.items()}
             for _ in range(TURNS)
         ]
         for engine in engines:
             found = middle([turn[engine] for turn in turns])
-            disk_mb = _disk_mb(_state_dir(base, engine))
-            point = Point(engine, indexing_s=round(seconds[engine], 1), disk_mb=disk_mb, **found)
+            point = Point(engine, indexing_s=seconds[engine], disk_mb=_disk_mb(base.state_dir), **found)
             points[engine, _about(point.chunks)] = point
             print(json.dumps(asdict(point)), flush=True)
+    if args.index_only:
+        return 0
     ordered = [points[key] for key in sorted(points)]
     (KEPT if args.write_doc else args.json).write_text(
         json.dumps([asdict(point) for point in ordered], indent=1) + "\n", encoding="utf-8"
