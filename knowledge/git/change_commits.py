@@ -60,9 +60,7 @@ class ChangeCommits:
         found = {str(record): CommitOfChange(one.commit) for record, one in made.items() if one.commit}
         lost = await anyio.to_thread.run_sync(_lost, checkout, [one.id for one in found.values()])
         found |= {id_: CommitOfChange("", former=one.id) for id_, one in found.items() if one.id in lost}
-        wanted = [
-            change for change in changes if (change.outside and change.id not in found) or _is_lost(found, change)
-        ]
+        wanted = [change for change in changes if (not found[change.id].id if change.id in found else change.outside)]
         states = [await self._state(checkout, change) for change in wanted]
         if paths := sorted({path for state in states for path, _ in state}):
             there = await anyio.to_thread.run_sync(_committed, checkout, paths)
@@ -93,10 +91,6 @@ def _blobs(raw: bytes) -> Iterator[str]:
     named = b"blob %d\0" % len(raw) + raw
     yield hashlib.sha1(named, usedforsecurity=False).hexdigest()
     yield hashlib.sha256(named).hexdigest()
-
-
-def _is_lost(found: Mapping[str, CommitOfChange], change: Change) -> bool:
-    return change.id in found and not found[change.id].id
 
 
 def _lost(checkout: Checkout, commits: Sequence[str]) -> frozenset[str]:

@@ -56,7 +56,8 @@ class ContradictionSummary:
             return f"writes nothing; the new text stays out of {other.side.path}"
         verb = (
             "removes"
-            if self.now.sides[0].side.path == self.now.sides[1].side.path and _both_here(self.now)
+            if self.now.sides[0].side.path == self.now.sides[1].side.path
+            and all(side.places for side in self.now.sides)
             else "rewrites"
         )
         which = "first" if choice == "second" else "second"
@@ -112,10 +113,6 @@ def contradiction_fields(summary: ContradictionSummary) -> dict[str, Any]:
         "settled": None if end is None else _end_fields(end.how, end.by, end.at, end.reason),
         "dismissed": None if word is None else _end_fields(word.ruling, word.by, word.at, word.reason),
     }
-
-
-def _both_here(now: ContradictionNow) -> bool:
-    return all(side.places for side in now.sides)
 
 
 def _side_fields(now: SideNow) -> dict[str, Any]:

@@ -102,13 +102,10 @@ class IndexCopy:
         # While the whole index is incomplete, so is the copy; how much is missing counts hidden pages too.
         await self._copied.set_total(len(wanted) + (progress.done < progress.total))
         if origin != known:
-            await anyio.to_thread.run_sync(self._note_origin, origin)
+            await anyio.to_thread.run_sync(self._made_from.write_text, origin, "ascii")
 
     def _origin(self) -> str:
         try:
             return self._made_from.read_text("ascii")
         except OSError:
             return ""
-
-    def _note_origin(self, origin: str) -> None:
-        self._made_from.write_text(origin, "ascii")

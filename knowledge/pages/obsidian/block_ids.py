@@ -46,7 +46,7 @@ def _in_block(lines: Sequence[str], block: Block, before: Block | None) -> Itera
         for number in range(block.start, end):
             if name := _ID.search(lines[number]):
                 start = max(
-                    (item for item in range(block.start, number + 1) if _is_item(lines[item])), default=block.start
+                    (item for item in range(block.start, number + 1) if _ITEM.match(lines[item])), default=block.start
                 )
                 yield NamedBlock(name[1].casefold(), start + 1, _item_end(lines, start, end))
         return
@@ -65,10 +65,6 @@ def _in_block(lines: Sequence[str], block: Block, before: Block | None) -> Itera
 
 
 _ITEM = re.compile(r"[ \t>]*(?:[-+*]|\d{1,9}[.)])[ \t]")
-
-
-def _is_item(line: str) -> bool:
-    return _ITEM.match(line) is not None
 
 
 def _item_end(lines: Sequence[str], start: int, end: int) -> int:

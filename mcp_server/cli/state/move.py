@@ -83,7 +83,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     if planned.step == "done":
         say(f"The state was moved to {visible(new.place)} before; nothing to do.")
     if not args.dry_run:
-        _say_next(target)
+        say(f"Next: {next_after_move(target.schema if target.url else None)}")
     return 0
 
 
@@ -124,7 +124,3 @@ async def _target(args: argparse.Namespace, source: StatePlace) -> StatePlace:
     except ValueError as error:
         raise WronglyAsked(f"TO is `sqlite` or the URL of a PostgreSQL database: {error}") from None
     return StatePlace(source.file, url, name)
-
-
-def _say_next(target: StatePlace) -> None:
-    say(f"Next: {next_after_move(target.schema if target.url else None)}")

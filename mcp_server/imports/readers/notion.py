@@ -59,7 +59,8 @@ def read_notion(tree: SourceTree) -> Incoming:
     attachments = [path for path in files if not is_markdown(path) and path not in data]
     # Shorter paths first, so that of two pages with one name the upper one keeps it.
     own = sorted(
-        [*notes.values(), *(one.path for one in databases if one.page is None), *attachments], key=_depth_first
+        [*notes.values(), *(one.path for one in databases if one.page is None), *attachments],
+        key=lambda path: (path.count("/"), path),
     )
     free = FreePaths()
     places = {path: free.free(usable_path(_place(path)), _place(path)) for path in own}
@@ -214,7 +215,3 @@ def _place(path: str) -> str:
             parts.append(_ID.sub("", part))
     clean = "/".join(parts)
     return f"{clean.removesuffix('.csv')}.md" if clean.endswith(".csv") and _id_in(path) else clean
-
-
-def _depth_first(path: str) -> tuple[int, str]:
-    return path.count("/"), path

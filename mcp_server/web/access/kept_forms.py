@@ -26,12 +26,8 @@ def kept_form(action: str, form: Mapping[str, str]) -> KeptForm | None:
     """Return the form without what must not be sent again; None if it has no prose, so that nothing is lost with it."""
     # Browsers send line ends as CR LF, and would make two of each in a form that has them already.
     kept = {name: value.replace("\r\n", "\n") for name, value in form.items() if name not in NOT_KEPT}
-    typed = {name: value for name, value in kept.items() if value.strip() and (name == TEXT or _is_prose(value))}
+    typed = {name: value for name, value in kept.items() if value.strip() and (name == TEXT or len(value.split()) > 1)}
     # An address that begins with two slashes would lead to another site.
     if not typed or not action.startswith("/") or action.startswith(("//", "/\\")):
         return None
     return KeptForm(action, typed, {name: value for name, value in kept.items() if name not in typed})
-
-
-def _is_prose(value: str) -> bool:
-    return len(value.split()) > 1
