@@ -123,6 +123,7 @@ def merge_patch(work: Json, changes: Json) -> Json:
             new = {item["id"]: item for item in change}
             changed = [merge_patch(item, new.pop(item["id"], {})) for item in lists[name]]
             target[name] = [*changed, *(merge_patch({}, item) for item in new.values())]
+        # A work may have a field of its own called `drop`.
         elif name != DROP or dropped is None:
             target[name] = merge_patch(target.get(name), change)
     for name in lists:

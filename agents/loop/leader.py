@@ -290,6 +290,7 @@ class RunLeader:
             if not current.over:
                 raise
             result = next((frame for frame in draft.frames if isinstance(frame, ToolResult)), None)
+            # Who cancelled the run left the outcome of the open call to the process that made it, which is this one.
             waits = current.open_calls[0].id if current.state == "cancelled" and current.open_calls else ""
             if result is None or result.call != waits:
                 return current

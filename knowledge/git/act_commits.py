@@ -124,6 +124,7 @@ class ActCommits:
         """Commit each act soon after it happens. Runs until it is cancelled."""
         told, look_s = "", FIRST_LOOK_S
         while True:
+            # Read first: an act that comes while others are committed must not be slept through.
             seen = await self._state.last_event()
             left = CommitsLeft()
             try:

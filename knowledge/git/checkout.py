@@ -350,6 +350,7 @@ class Checkout:
                 if (now.st_mtime_ns, now.st_size, now.st_ino) != (basis.st_mtime_ns, basis.st_size, basis.st_ino):
                     lock.unlink()
                     raise CommitWaits("another git wrote the index just now")
+                # The index before the branch: if the process is killed in between, `recover` sees that the branch has to follow.
                 lock.replace(place)
                 move()
         except GitFailed as error:

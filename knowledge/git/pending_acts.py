@@ -45,6 +45,7 @@ async def pending_acts(ledger: Ledger, after: int) -> PendingActs:
                 groups[-1].end(fields)
         if not groups and records:
             passed = records[-1].seq
+        # Records that are not read yet may belong to the last import, but not to one that others follow.
         may_grow = bool(groups) and groups[-1].may_grow
         if len(records) < AT_ONCE or (groups and (len(groups) > 1 or not may_grow)):
             return PendingActs([one.joined() for one in groups], may_grow, passed)

@@ -471,6 +471,7 @@ class Indexer:
                 reason = "; ".join(outcome.problems)
             else:
                 reason = outcome.reason if isinstance(outcome, UnusablePage) else failed.get(outcome.path, "")
+                # What the index has of it can no longer be read, so searches must not find it.
                 if outcome.path in run.stored:
                     changes.append(Remove(outcome.path))
             self._note(outcome.path, reason)

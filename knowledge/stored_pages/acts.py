@@ -85,6 +85,7 @@ class StoredPageActs:
         async with self._writing((old, new)):
             gone, come = await self._copy.edit_of(old), await self._copy.edit_of(new)
             stored = await self._pages.find((old, new))
+            # Only exactly the same bytes are certainly the page that is gone; anything else is recorded as two edits.
             if gone is None or come is None or come.raw is None or come.digest != gone.base or gone.raw is not None:
                 return False
             if stored[old].digest != gone.base or (new in stored and stored[new].digest is not None):
@@ -213,6 +214,7 @@ class StoredPageActs:
     async def _take_edit(self, path: str, patience: ActPatience) -> None:
         """Take the edit of the page in this machine's copy, if there is one: neither side's text is lost."""
         edit = await self._copy.edit_of(path)
+        # Many files that are missing at once are an accident: they are put back, not removed.
         while edit is not None and not (edit.raw is None and await self._copy.refilled()):
             require_size(path, edit.raw)
             try:

@@ -124,6 +124,7 @@ class PagesCopy:
         if not whole and place.seq == last:
             return
         async with self._locks.held([LOCK]):
+            # Files that were brought and not recorded would look like edits.
             with anyio.CancelScope(shield=True):
                 self.vault.check()
                 await self._bring_all(whole=whole, last=last)

@@ -44,6 +44,7 @@ class CopyEdits:
         await anyio.sleep(BACK_S)
         edits = [edit for path in paths if (edit := await self._edit_of(path)) is not None]
         taken = []
+        # Before the other edits: as a page that went and another one that came, it would lose its history.
         for old, new in _moves(edits).items():
             if await self._acts.follow_move(old, new):
                 taken += [old, new]

@@ -90,6 +90,7 @@ class Sync:
         for _ in range(TRIES):
             outcome = replace(outcome, edits=(*outcome.edits, *await self._commit_here(checkout)))
             theirs = await anyio.to_thread.run_sync(remote.fetch)
+            # A push by others would have moved the remote: it refused for another reason, which a further fetch does not change.
             if refused and theirs == known:
                 raise PushRefused(f"{remote.name} did not take the commits: {refused}")
             arrived = await self._merged(checkout, remote, theirs, on_conflict)

@@ -384,6 +384,7 @@ class OutboxDispatcher:
                 why = str(error)
                 continue
             except Exception:
+                # A bug here is no proof that nothing was done: the outcome stays unsure, and nothing is sent again.
                 logger.exception("outbox entry %s cannot be looked up", attempt.id)
                 return UNEXPECTED
             if result is not None:

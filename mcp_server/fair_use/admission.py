@@ -41,6 +41,7 @@ class FairUse:
         if self._most_at_once is not None and held >= self._most_at_once:
             raise TooManyAtOnce(principal, self._most_at_once)
         if self._counts is not None:
+            # Only now: a call that was refused does not count.
             self._counts.count(principal, kinds)
         self._in_progress[principal] += 1
         try:

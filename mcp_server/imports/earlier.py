@@ -60,6 +60,7 @@ async def earlier_imports(ledger: Ledger, key: str) -> EarlierImports:
             changes = fields.get("changes")
             if isinstance(changes, list) and changes:
                 brought = str(fields.get("arguments_hash"))[:REVISION_DIGITS]
+                # Records come newest first, so the first one of a page is its last import.
                 found.setdefault(str(fields.get("source")), (str(changes[0].get("path")), brought, record.seq))
     moves = await _moves(ledger) if found else {}
     pages = {origin: EarlierPage(_now(path, seq, moves), brought) for origin, (path, brought, seq) in found.items()}

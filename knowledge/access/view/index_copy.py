@@ -64,6 +64,7 @@ class IndexCopy:
         if self._at == await self._position():
             return
         async with self._lock:
+            # Another task may have copied while this one waited for the lock.
             at = await self._position()
             if self._at == at:
                 return

@@ -116,6 +116,7 @@ class PostgresSchema:
         try:
             cursor = await connection.execute(self.sql("SELECT application, version FROM forge.meta"))
             application, version = await cursor.fetchone() or ("", 0)
+        # Another program's table of the same name.
         except UndefinedColumn:
             application, version = "", 0
         if application != APPLICATION:

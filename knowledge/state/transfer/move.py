@@ -134,6 +134,7 @@ async def copy(source: WholeState, target: WholeState, on_step: OnStep = lambda 
                 account.count(table, row)
         on_step(f"{table.name}{TABLE_COPIED}")
     await target.set_sequences(await source.sequences())
+    # Read back from the target, so that what it changed is noticed while nothing is committed.
     sent, arrived = account.contents(await source.sequences()), await contents(target)
     if sent != arrived:
         wrong = [name for name in sent.sums if sent.sums[name] != arrived.sums[name]] or [

@@ -86,6 +86,7 @@ class Folder:
     def open(cls, root: str, parts: Sequence[str], step: Step = no_step, *, create: bool = False) -> Self:
         """Return the directory that `parts` name below `root`, without following links; `create` makes missing ones."""
         step("open folder")
+        # The same error that openat2 gives with RESOLVE_BENEATH.
         if ".." in parts:
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), "/".join(parts))
         where = os.path.join(root, *parts)  # noqa: PTH118  hot, and handed to plain system calls

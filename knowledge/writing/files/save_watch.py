@@ -135,6 +135,7 @@ class SaveWatch:
         history = await self._ledger.history(path, limit=1)
         if history and history[0].revision == found.revision:
             page.known, page.doubted, page.stamp = found.revision, None, stamp
+        # Unknown once, it may be from another process's act that is not on record yet; unknown twice, it is somebody's save.
         elif page.doubted == found.revision or not self._running:
             page.doubted = None
             await self._mend(path)

@@ -50,6 +50,7 @@ def edits_in(base: KnowledgeBase, copy: PagesCopy) -> CopyEdits:
 async def _follow_changes(base: KnowledgeBase, copy: PagesCopy) -> None:
     while True:
         try:
+            # Read first: a change that comes during the update must start another one.
             seen = await base.state.last_event()
             await copy.catch_up()
             await base.state.changed(seen)
@@ -91,6 +92,7 @@ async def _take_edits(edits: CopyEdits, copy: PagesCopy, tell: Callable[[str], o
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
         while True:
+            # Replaced before the look, so that an edit which comes during it is looked at next.
             arrived = anyio.Event()
             try:
                 for path in await edits.take():

@@ -55,6 +55,7 @@ async def run(args: argparse.Namespace, settings: Settings) -> int:
     """Move the state; exit code 1 if the person says no."""
     source = state_place(settings)
     target = await _target(args, source)
+    # Opening a database creates it, and a dry run creates nothing.
     if args.dry_run and not await target.exists():
         async with source.opened(marked=True) as old:
             await old.begin(alone=True)

@@ -187,6 +187,7 @@ def _problem_of(entry: zipfile.ZipInfo) -> str:
         return "its name has a control character"
     if any(is_hidden(part) or part == "__MACOSX" for part in parts):
         return "a hidden file"
+    # Archives that were made on Windows say no type, which is 0.
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG):
         return "a link, which an import does not follow" if kind == stat.S_IFLNK else "no regular file"

@@ -86,6 +86,7 @@ class SessionDispatcher(JSONRPCDispatcher[TransportContext]):
         served = self._served
         if _related_request_id is None or served.session is None:
             raise NoBackChannelError(method)
+        # Not the SDK's counter: the answer may arrive in any process, and its id must be that of no other question.
         question = secrets.token_hex(16)
         await served.manager.notes.ask(served.session.hash, question)
         served.manager.asked[question] = served
@@ -170,6 +171,7 @@ class SharedSessions(StreamableHTTPSessionManager):
             return refused
         told = request.headers.get(MCP_SESSION_ID_HEADER)
         session = self._ids.opened(told, owner) if told is not None else None
+        # 404 tells the client to begin a new session (MCP 2025-11-25, Transports, "Session Management").
         if told is not None and (session is None or await self._has_ended(session)):
             return _error_response(NO_SESSION, 404)
         message = None
@@ -180,6 +182,7 @@ class SharedSessions(StreamableHTTPSessionManager):
         if isinstance(message, JSONRPCRequest) and message.method == "initialize":
             session = self._ids.issue(message.params or {}, owner)
             return await self._serve(session, message, scope, receive, send, fresh=True)
+        # The transport words the error for an invalid message.
         if posted and message is None:
             return await self._serve(session, None, scope, receive, send)
         if session is None:

@@ -180,6 +180,7 @@ class KnownTokens:
                 tasks.start_soon(self._cancel_when_invalid, token, answering)
                 await self._app(scope, receive, sending)
                 tasks.cancel_scope.cancel()
+        # Without an end, the client would take the silence for a stream that goes well.
         if answering.cancelled_caught and begun and not ended:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -39,6 +39,7 @@ async def document(
         OSError: it can't be read within `PATIENCE_S`, is no answer with status 200, or is too large.
     """
     found = bytearray()
+    # Not compressed: a client unpacks each piece whole, and two kilobytes may become 200 MB (`knowledge/wire/compression.py`).
     usual = {"accept": "application/json", "accept-encoding": "identity"}
     method = "GET" if form is None else "POST"
     try:

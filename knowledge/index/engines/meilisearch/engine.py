@@ -177,6 +177,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
             self._serves(answer.mark)
             if not within.wider or len(answer.found) >= limit or answer.all:
                 return answer.found
+            # The filter admitted too much, and what was dropped left too few hits.
             deep *= WIDER
 
     async def forget(self) -> None:

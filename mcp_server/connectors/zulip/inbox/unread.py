@@ -35,6 +35,7 @@ async def unread_places(chat: Chat) -> tuple[Sequence[UnreadPlace], bool]:
     own = await chat.client.messages(ChatPlace(unread=True), before=MOST_MESSAGES, sender=me)
     mine = {message.id for message in own.messages}
     channels = {channel.id: channel for channel in await chat.channels()}
+    # The cached list may be older than a channel.
     if missing := {one.channel_id for one in found} - {None, *channels}:
         channels |= {one.id: one for one in await chat.channels(fresh=True) if one.id in missing}
     people = {person.id: person for person in await chat.people()} if chat.direct_allowed else {}
@@ -43,6 +44,7 @@ async def unread_places(chat: Chat) -> tuple[Sequence[UnreadPlace], bool]:
         ids = one.message_ids - mine
         where = _topic(channels, one.channel_id, one.topic) if one.people == frozenset() else None
         if one.people and chat.direct_allowed:
+            # A conversation with nobody else is the owner's own.
             others = sorted(one.people - {me.id}) or [me.id]
             named = [people[number] for number in others if number in people]
             where = ChatPlace(people=await chat.with_unique_names(named)) if named else None

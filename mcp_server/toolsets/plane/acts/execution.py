@@ -150,12 +150,14 @@ class UpdateTask:
         now, ties = state
         if SENT not in attempt.marks and not is_as_before(plan.without_archive, now, ties):
             raise EffectChanged(plan.place)
+        # Before the first request: the next attempt must not take what this one changed for somebody else's change.
         await attempt.mark({SENT: "yes"})
         try:
             if plan.own_fields and not is_set(plan.with_only(plan.own_fields), now):
                 await self.board.client.update_task(project.id, self.task.id, fields_of(plan))
                 sent = True
             if plan.ties:
+                # Of several requests one may fail after another was carried out.
                 sent = sent or len(plan.ties) > 1
                 await tie(self.board, plan, self.task.id, ties)
                 sent = True
