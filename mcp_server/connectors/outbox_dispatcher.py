@@ -246,7 +246,7 @@ class OutboxDispatcher:
         await self._end(DeliveryAttempt(outbox_entry, self._outbox.mark), fate, {} if known else None)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, as between two looks at a service."""
+        """Wait before a service is asked again."""
         await self._sleep(seconds)
 
     async def group_of(self, call: Call) -> OutboxEntry | None:

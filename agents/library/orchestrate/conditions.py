@@ -35,7 +35,7 @@ CARRIED_OUT = frozenset({"done", "partial", "unchanged"})
 
 
 async def planned(facts: SubmitFacts, _look: Look) -> ConditionFinding:
-    """There is a plan to validate, and it answers the judge's objections to the one before."""
+    """There is a plan to validate, and it answers the judge's objections to the previous plan."""
     u = of_facts(facts)
     if facts.work.get("cannot"):
         return NOT_MET

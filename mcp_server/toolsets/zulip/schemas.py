@@ -201,7 +201,7 @@ class MessageActed:
 
 @dataclass(frozen=True, slots=True)
 class ChatUpdated:
-    """The outcome of a change. `preview` is what would change; `undo` is the call that undoes it, or the reason why none can."""
+    """The outcome of a change. `preview` is what would change; `undo` is the call that undoes it, or why nothing undoes it."""
 
     status: ActStatus
     proposal: Mapping[str, Any] | None

@@ -382,7 +382,7 @@ def _tidy(runs: Sequence[MarkedText]) -> list[MarkedText]:
 
 
 def _pieces(run: MarkedText) -> Iterable[MarkedText]:
-    """Yield the words of a run, and the blanks at its ends apart from them."""
+    """Yield the words of a run, and separately the blanks at its ends."""
     if run.kind != "text":
         if run.kind == "break" or run.text or run.address:
             yield run
