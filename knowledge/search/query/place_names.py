@@ -35,7 +35,7 @@ MOST_OF_A_NAME = 20
 MOST_ENDING = 20
 """Directories with the same end of the path that are compared."""
 MOST_OPENED = 8
-"""Children shown of the first directory."""
+"""The most children of the first directory that are shown."""
 _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
 _TOKEN = re.compile(r"[^\s,;:!?¿¡\"'`()/]+")

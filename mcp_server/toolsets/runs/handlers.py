@@ -248,7 +248,7 @@ async def _begin_once(services: RunServices, header: Header) -> None:
 
 
 async def _read_before(services: RunServices, proposal: str) -> Collection[str]:
-    """Return the origins of what the caller had read when this was proposed, or a proposal that it replaced."""
+    """Return the origins of the text that the caller had read when this proposal, or one that it replaced, was made."""
     origins: set[str] = set()
     following: str | None = proposal
     for _ in range(MOST_FOLLOWED):
