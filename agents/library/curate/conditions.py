@@ -19,7 +19,7 @@ MOST_LINES = 12
 
 
 async def small_change(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The change is of a page that was read in this journey, and before the change if that is made already."""
+    """The changed page was read in this journey, before the change if that is made already."""
     record = CurationRecord(facts.works)
     if not record.small:
         return NOT_MET

@@ -138,7 +138,7 @@ def _unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
 
 
 def _nearly_unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
-    """Return new lines that are nearly lines kept by a clash, and removed lines that are nearly lines refused by a clash."""
+    """Return new lines that resemble lines that a clash kept, and removed lines that resemble lines that a clash refused."""
     staying, refused = _staying_and_refused(merge.clashes)
     there = {kept.ours for kept in merge.kept}
     came = _lines_of(kept.node.text for kept in merge.kept if kept.ours < 0)

@@ -375,7 +375,7 @@ def _way_out(plan: _Plan, number: int, box: int) -> list[Point]:
 
 
 def on_curve(first: Point, last: Point, part: float) -> Point:
-    """Return the point at that part of the curve that leaves and arrives along.
+    """Return the point at that share of the curve, which begins and ends in the `along` direction.
 
     Source: Bézier's cubic, with both control points half way along.
     """
