@@ -72,7 +72,7 @@ class _Resumption:
 
 @dataclass(frozen=True, slots=True)
 class _ResumeFailure:
-    """For each run that could not be led: when it may be tried again, and the length of that wait, which doubles after each failure."""
+    """When a run that could not be led may be tried again, and the length of that wait, which doubles after each failure."""
 
     until: float
     wait_s: float
