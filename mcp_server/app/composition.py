@@ -240,7 +240,7 @@ async def open_app(
             fair_use=_fair_use(settings.call_limits, base.state, tasks),
         )
         executor = ProposalExecutor(
-            gate, proposing, for_callers, runner=holder_name(), recover=partial(finish_acts, base)
+            gate, proposing, services, for_callers, runner=holder_name(), recover=partial(finish_acts, base)
         )
         approvals = Decisions(executor, proposing, prevent_self_review=settings.prevent_self_review)
         callers = Callers(

@@ -97,7 +97,9 @@ class Planned:
 class ProposalExecutor:
     """Executes approved proposals.
 
-    `recover` finishes acts that dead processes left half done, so that an act that did happen is recorded before it is repeated.
+    `services` are those of the server itself: what a caller may read limits neither its records nor who decides. `for_callers` show
+    what the present caller may read; with these a call is planned. `recover` finishes acts that dead processes left half done, so that
+    an act that did happen is recorded before it is repeated.
     """
 
     def __init__(
@@ -105,11 +107,12 @@ class ProposalExecutor:
         gate: Gate,
         proposing: Proposing,
         services: AllServices,
+        for_callers: AllServices,
         *,
         runner: str,
         recover: Callable[[], Awaitable[None]],
     ) -> None:
-        self.services = services
+        self.services, self._for_callers = services, for_callers
         self._gate, self._proposing, self._runner, self._recover = gate, proposing, runner, recover
         self._journey_hook = JourneyHook(services)
 
@@ -231,7 +234,8 @@ class ProposalExecutor:
         approval = _approval(proposal, verdict)
         call = Call(principal_of(proposal), origin="approved", journey=proposal.journey, approval=approval)
         try:
-            recalled = await spec.recalled(self.services, call, spec.parse(calls_of(proposal)[-1]))
+            async with self._gate.as_caller(call.principal):
+                recalled = await spec.recalled(self._for_callers, call, spec.parse(calls_of(proposal)[-1]))
         except Exception:
             # The dead process may have sent it. Reporting it as not done could make somebody send it twice.
             logger.exception("cannot find out whether %s was done", proposal.id)
@@ -307,7 +311,7 @@ class ProposalExecutor:
         )
         try:
             async with self._gate.as_caller(call.principal) as access:
-                plan = await spec.plan(self.services, call, last)
+                plan = await spec.plan(self._for_callers, call, last)
         except CallsDoNotJoin:
             raise CannotDecide(f"{CHANGED}: its {len(calls)} calls no longer fit together") from None
         require_right(access, plan.writes)

@@ -10,8 +10,10 @@ from knowledge.access.rules import PathAccess, Right
 from knowledge.access.view.readable_ledger import NumberedLedger, ReadableLedger
 from knowledge.history.acts import act_name
 from mcp_server.approvals.approvers import Approver
+from tests.contract.gate.test_trust_gradient import Forms
 from tests.support.access.people_base import CANARIES, access_of
 from tests.support.access.worlds import World, indexed, world
+from tests.support.hosts.writers import allow_forms
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +45,16 @@ async def test_where_a_caller_may_only_propose_any_trust_leads_to_a_proposal(mad
         assert ben.text("drafts/idea.md") == before
         assert await approved(made, answer["proposal"]["id"]) == "executed"
         assert "garden" in ben.text("drafts/idea.md")
+
+
+async def test_somebody_from_whom_pages_are_hidden_decides_by_a_form(made: World) -> None:
+    """Whether a form counts depends on people and reviewers, which the caller's own view does not have."""
+    async with made.host("owner") as owner:
+        await allow_forms(owner.app.base.state, "ben")
+    for mode in ("auto", "legacy"):
+        async with made.host("ben", forms=Forms(), mode=mode) as ben:
+            assert (await ben.merge(f"drafts/{mode}.md", "# A bench\n\nIn the garden.\n"))["status"] == "done"
+            assert "In the garden." in ben.text(f"drafts/{mode}.md")
 
 
 async def test_where_a_caller_may_only_read_nothing_is_proposed(made: World) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mcp import Client
+from mcp.client.session import ElicitationFnT
 
 from agents.engine.events import Started
 from knowledge.history.ports import Actor, HistoryEntry
@@ -37,13 +38,20 @@ class World:
     secrets: dict[str, str]
 
     @asynccontextmanager
-    async def host(self, person: str | None, load: LoadAccess = load_access) -> AsyncIterator[Writer]:
+    async def host(
+        self,
+        person: str | None,
+        load: LoadAccess = load_access,
+        *,
+        forms: ElicitationFnT | None = None,
+        mode: str = "auto",
+    ) -> AsyncIterator[Writer]:
         """Connect as that person's host, None as one that nobody registered. `load` has the rights of everybody."""
         secret = None if person is None else self.secrets[person]
         settings = replace(self.settings, enrolment=secret)
         async with (
             open_app(settings, indexing=False, announcing=False, load_access=load) as app,
-            Client(app.server) as client,
+            Client(app.server, mode=mode, elicitation_callback=forms) as client,
         ):
             yield Writer(client, app, settings.kb)
 
