@@ -263,11 +263,11 @@ class ElicitationServices(HasState, HasReviewPage, HasTaints, HasWaits, HasJourn
     """To ask a person a question in a form of their host."""
 
 
-class GateServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, HasRuns, HasPages, Protocol):
+class GateServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, HasRuns, HasPages, HasAccess, Protocol):
     """To decide on calls and to record them in the journey they belong to."""
 
 
-class ProtocolServices(GateServices, HasWaits, HasAccess, Protocol):
+class ProtocolServices(GateServices, HasWaits, Protocol):
     """For what the protocol offers besides tools: resources, prompts, completions, tasks, forms."""
 
 

@@ -20,6 +20,10 @@ from knowledge.errors import InvalidPath, KnowledgeError
 from knowledge.pages.paths import clean_path, file_system_key
 
 EVERYBODY: Final = "*"
+PAGE_SOURCE: Final = "kb:"
+"""The beginning of a source that is a page."""
+UNNAMED: Final = "unknown"
+"""What a source is called to somebody from whom it is hidden."""
 GROUP_MARK: Final = "@"
 
 
@@ -90,6 +94,12 @@ class PathAccess:
     def may_read(self, path: str) -> bool:
         """Return whether the caller may read the page or folder at `path`."""
         return self.right(path) >= Right.READ
+
+    def may_name(self, source: str) -> bool:
+        """Return whether the caller may learn that text has this source: any but a hidden page."""
+        if not source.startswith(PAGE_SOURCE):
+            return True
+        return self.may_read(source.removeprefix(PAGE_SOURCE).partition("#")[0].strip())
 
     def may_enter(self, folder: str) -> bool:
         """Return whether the caller may read the folder, or one below it that has rules of its own."""

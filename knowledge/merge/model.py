@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -139,7 +139,7 @@ class Origin:
     """The recorded source of one unit of a page; `digest` and `section` identify the unit.
 
     `revision` is the first one that had the unit, "" until it is written. `by` is the principal who wrote it, "" if an editor
-    outside this server did.
+    outside this server did. `alias` stands for the source in sentences to a caller from whom it is hidden; it is not stored.
     """
 
     digest: bytes
@@ -150,6 +150,12 @@ class Origin:
     revision: str
     by: str = ""
     corroborated_by: tuple[str, ...] = ()
+    alias: str = field(default="", compare=False)
+
+    @property
+    def name(self) -> str:
+        """What the source is called in sentences."""
+        return self.alias or self.source
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ def _verdicts(
         if change.kind in ("changed", "removed") and (replaced := gone.get(change.section)):
             origin = replaced.popleft()
             existing = confidence_in(origin, now=setting.now, rules=setting.rules)
-            against = f" against {existing} ({origin.source})"
+            against = f" against {existing} ({origin.name})"
         reason = f"{reason}; {weight}{against}; an edit is always written"
         found.append(BlockVerdict(change.section, word, reason, weight, existing))
     for conflict in joined.conflicts:

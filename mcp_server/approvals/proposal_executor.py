@@ -409,7 +409,9 @@ class ProposalExecutor:
         if isinstance(answer, dict):
             status = answer.get("status") if answer.get("status") in ("done", "partial") else "done"
             note = "carried out by a process that ended before it could answer; this is the expected result"
-            result = json.dumps({**answer, "status": status, "note": note}, ensure_ascii=False)
+            async with self._gate.as_caller(principal_of(proposal)):
+                answered = self._gate.answered({**answer, "status": status, "note": note})
+            result = json.dumps(answered.content, ensure_ascii=False)
         await self._trust.finish(proposal.id, "executed", at=self.services.now(), result=result)
 
     async def found(self, proposal_id: str) -> Proposal:

@@ -6,6 +6,7 @@ It fails closed: any error while deciding refuses the call.
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import math
 import time
@@ -73,7 +74,7 @@ class UnknownTool(Exception):
 class CallAnswered:
     """The tool ran, or its call is now a proposal. `content` fits the tool's output schema; `waits` is the pending proposal.
 
-    `origins` name the sources of untrusted text in the content.
+    `origins` name the sources of untrusted text in the content. `Gate.answered` makes it, for its caller.
     """
 
     content: dict[str, Any]
@@ -173,12 +174,8 @@ class Gate:
             call = replace(call, access=access)
             if journey := spec.journey_of(asked):
                 require_handle(call.principal, journey)
-                outcome = await self._in_journey(spec, replace(call, journey=journey), asked)
-            else:
-                outcome = await self._run(spec, call, asked)
-        if isinstance(outcome, CallAnswered) and not access.reads_all:
-            return replace(outcome, content=without_hidden_sources(outcome.content, access))
-        return outcome
+                return await self._in_journey(spec, replace(call, journey=journey), asked)
+            return await self._run(spec, call, asked)
 
     async def _in_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
         """Answer a call that belongs to a journey, if its phase allows the tool. The journey records its start and end."""
@@ -222,7 +219,7 @@ class Gate:
         content = spec.as_json(result)
         if origins:
             await self._services.taints.saw(call.principal.id, tainted_texts(content, spec.toolset, origins))
-        return CallAnswered(content, origins=origins)
+        return self.answered(content, origins=origins)
 
     async def _act(self, spec: AnySpec, call: Call, asked: Any, *, to_be_shown: bool = False) -> Outcome:
         """Plan, decide on that plan, and then act or propose. `to_be_shown`: make a preview whatever the caller's level is."""
@@ -240,7 +237,7 @@ class Gate:
         if plan.answer is not None:
             content = spec.as_json(plan.answer)
             await self._saw_difference(call, content, plan.origins)
-            return CallAnswered(content, origins=plan.origins)
+            return self.answered(content, origins=plan.origins)
         decision = await self._decide_on(spec, call, plan)
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
@@ -301,7 +298,7 @@ class Gate:
             logger.exception("the claims that %s left open cannot be proposed now", spec.name)
             flagged = None
         content = spec.as_json(result)
-        return CallAnswered(
+        return self.answered(
             content if flagged is None else {**content, "proposal": await summary(flagged, self._address)}
         )
 
@@ -310,7 +307,7 @@ class Gate:
     ) -> CallAnswered:
         content = spec.as_json(shown.answer)
         if shown.changes_nothing:
-            return CallAnswered(content)
+            return self.answered(content)
         # Nothing would be written, only claims are open: the person decides about those, not about an empty act.
         flagged = None if shown.files else await self._unsettled(spec, call, asked, plan, shown.answer)
         if flagged is not None:
@@ -320,12 +317,33 @@ class Gate:
             except Exception:
                 # The proposal is made and shows both sides. The contradiction is recorded when the claim is sent again.
                 logger.exception("the contradictions that %s found cannot be recorded now", spec.name)
-            return CallAnswered({**content, "proposal": await summary(flagged, self._address)})
+            return self.answered({**content, "proposal": await summary(flagged, self._address)})
         proposal = await self._proposing.call(
             spec, call, asked.model_dump(mode="json"), shown=replace(shown, answer=content), decision=decision
         )
         answer = proposed(content, proposal, await summary(proposal, self._address))
-        return CallAnswered(answer, waits=proposal if proposal.state == "pending" else None)
+        return self.answered(answer, waits=proposal if proposal.state == "pending" else None)
+
+    async def outcome_of(self, proposal: Proposal, answer: Mapping[str, Any]) -> Outcome:
+        """Return the answer of the call that became the proposal: its result, its error, or that nothing was done (yet).
+
+        `answer` is the preview of the call's answer.
+        """
+        told = await summary(proposal, self._address)
+        if proposal.state == "executed" and proposal.result:
+            content = json.loads(proposal.result)
+            return self.answered({**content, "proposal": content.get("proposal") or told})
+        if proposal.state == "failed":
+            return CallFailed(f"{proposal.tool}: approved, but not done: {proposal.error}")
+        return self.answered(proposed(answer, proposal, told))
+
+    def answered(
+        self, content: Mapping[str, Any], *, waits: Proposal | None = None, origins: tuple[str, ...] = ()
+    ) -> CallAnswered:
+        """Return the answer as the present caller may read it: it names no hidden page as a source. Each answer is made here."""
+        access = self._services.access
+        shown = content if access.reads_all else without_hidden_sources(content, access)
+        return CallAnswered(dict(shown), waits, origins)
 
     async def _unsettled(
         self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any], answer: Any

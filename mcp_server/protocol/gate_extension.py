@@ -30,7 +30,6 @@ from mcp_server.approvals.approvers import Approvals
 from mcp_server.approvals.elicitation import checkpoints, proposal_form, run_elicitation
 from mcp_server.approvals.elicitation.client_features import may_ask
 from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, FormReply
-from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import calls_of, principal_of
 from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import closed, has_room, until
@@ -88,9 +87,7 @@ class GateExtension(Extension):
         """Return the gate's answer as the tool's result, after asking in the host if a person may decide there."""
         del call_next  # the SDK's handler would run the tool without asking the gate
         try:
-            who = await self._identify(ctx)
-            async with self._gate.as_caller(who):
-                return await self._answered(params, ctx, who)
+            return await self._answered(params, ctx, await self._identify(ctx))
         except UnknownTool as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         except UnknownSecret as error:
@@ -104,29 +101,38 @@ class GateExtension(Extension):
     ) -> HandlerResult:
         state = params.request_state or ""
         call = Call(who, report=ctx.session.report_progress, detached=declared(ctx))
-        if state.startswith(ASKED):
-            return await self._proposal_answered(params, ctx, call)
-        if state.startswith(checkpoints.ASKED):
-            return await self._checkpoint_answered(params, who)
-        if state.startswith(run_elicitation.ASKED):
+        if not state.startswith((ASKED, checkpoints.ASKED, run_elicitation.ASKED)):
+            outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
+            return await self._ask_or_answer(params.name, outcome, ctx, call)
+        async with self._gate.as_caller(who):
+            if state.startswith(ASKED):
+                return await self._proposal_answered(params, ctx, call)
+            if state.startswith(checkpoints.ASKED):
+                return await self._checkpoint_answered(params, who)
             return await self._run_answered(params, ctx, call)
-        outcome = await self._gate.dispatch(params.name, params.arguments or {}, call)
-        return await self._ask_or_answer(params.name, outcome, ctx, call)
 
     async def _ask_or_answer(
         self, name: str, outcome: Outcome, ctx: ServerRequestContext[Any, Any], call: Call
     ) -> CallToolResult | InputRequiredResult:
         """Return the outcome, after asking in the host if it needs a decision that counts there."""
-        if isinstance(outcome, CallFailed):
+        ask = None if isinstance(outcome, CallFailed) else self._asking(name, outcome, ctx, call)
+        if ask is None:
             return as_result(outcome)
+        async with self._gate.as_caller(call.principal):
+            return await ask()
+
+    def _asking(
+        self, name: str, outcome: CallAnswered, ctx: ServerRequestContext[Any, Any], call: Call
+    ) -> Callable[[], Awaitable[CallToolResult | InputRequiredResult]] | None:
+        """Return the function that asks a person about this outcome, None if it leaves nothing to a person."""
         if outcome.waits is not None:
-            return await self._ask_about_proposal(name, outcome, outcome.waits, ctx, call)
+            return partial(self._ask_about_proposal, name, outcome, outcome.waits, ctx, call)
         # A detached call has a task, which asks by itself.
         if name == run_elicitation.TOOL and not call.detached and (run := run_elicitation.run_in(outcome.content)):
-            return await self._ask_about_run(name, outcome, run, ctx, call)
+            return partial(self._ask_about_run, name, outcome, run, ctx, call)
         if name == checkpoints.TOOL and (question := checkpoints.question_in(outcome.content)) is not None:
-            return await self._ask_about_checkpoint(name, outcome, question, ctx, Call(call.principal))
-        return as_result(outcome)
+            return partial(self._ask_about_checkpoint, name, outcome, question, ctx, Call(call.principal))
+        return None
 
     async def _show(
         self,
@@ -211,22 +217,23 @@ class GateExtension(Extension):
         spec = await self._spec_for(name, principal_of(proposal))
         if isinstance(spec, CallFailed):
             return spec
-        try:
-            await proposal_form.decide(self._approvals, proposal, reply)
-        except KnowledgeError as error:
-            logger.debug("%s: %s", proposal.id, error)  # somebody else decided first; the outcome below says how
-        state = self._services.state
+        async with self._gate.as_caller(principal_of(proposal)):
+            try:
+                await proposal_form.decide(self._approvals, proposal, reply)
+            except KnowledgeError as error:
+                logger.debug("%s: %s", proposal.id, error)  # somebody else decided first; the outcome below says how
+            state = self._services.state
 
-        async def is_done() -> bool:
+            async def is_done() -> bool:
+                found = await state.trust.proposal(proposal.id)
+                return found is None or not found.underway
+
+            with anyio.move_on_after(CARRIED_OUT_S):
+                await until(state, is_done)
             found = await state.trust.proposal(proposal.id)
-            return found is None or not found.underway
-
-        with anyio.move_on_after(CARRIED_OUT_S):
-            await until(state, is_done)
-        found = await state.trust.proposal(proposal.id)
-        if found is None:
-            return CallFailed(f"{name}: there is no longer a proposal {proposal.id}")
-        return outcome_of(name, answer, found, await summary(found, self._services.review_address))
+            if found is None:
+                return CallFailed(f"{name}: there is no longer a proposal {proposal.id}")
+            return await self._gate.outcome_of(found, answer)
 
     # --- checkpoints of journeys --------------------------------------------------------------------------------------
 
@@ -266,8 +273,10 @@ class GateExtension(Extension):
         spec = await self._spec_for(name, call.principal)
         if isinstance(spec, CallFailed):
             return as_result(spec)
-        position = await checkpoints.settle(self._services, call, question, reply)
-        return as_result(CallAnswered(spec.as_json(await journey_answers.journey_answer(self._services, position))))
+        async with self._gate.as_caller(call.principal):
+            position = await checkpoints.settle(self._services, call, question, reply)
+            answer = await journey_answers.journey_answer(self._services, position)
+            return as_result(self._gate.answered(spec.as_json(answer)))
 
     # --- runs ---------------------------------------------------------------------------------------------------------
 
@@ -318,7 +327,7 @@ class GateExtension(Extension):
         if isinstance(spec, CallFailed):
             return as_result(spec)
         content = spec.as_json(await run_handlers.answered(self._services, current))
-        outcome = CallAnswered({**content, "proposal": content["proposal"] or outcome.content["proposal"]})
+        outcome = self._gate.answered({**content, "proposal": content["proposal"] or outcome.content["proposal"]})
         return await self._ask_about_run(name, outcome, run, ctx, call)
 
     async def _run_answered(
@@ -341,11 +350,12 @@ class GateExtension(Extension):
         spec = await self._spec_for(name, call.principal)
         if isinstance(spec, CallFailed):
             return spec
-        try:
-            run = await run_elicitation.settle(self._services, self._approvals, call, question, reply)
-            return CallAnswered(spec.as_json(await run_handlers.answered(self._services, run)))
-        except KnowledgeError as error:
-            return CallFailed(short(f"{name}: {error}", LONGEST_MESSAGE))
+        async with self._gate.as_caller(call.principal):
+            try:
+                run = await run_elicitation.settle(self._services, self._approvals, call, question, reply)
+                return self._gate.answered(spec.as_json(await run_handlers.answered(self._services, run)))
+            except KnowledgeError as error:
+                return CallFailed(short(f"{name}: {error}", LONGEST_MESSAGE))
 
 
 def _reply(params: CallToolRequestParams) -> FormReply:

@@ -155,6 +155,8 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
         if found is None:
             raise ResourceNotFoundError(f"you made no proposal {proposal_id[:40]!r}")
         shown = await summary(found, services.review_address, whole=True)
+        if not services.access.reads_all:
+            shown = without_hidden_sources(shown, services.access)
         return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
     server.resource(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from knowledge.access.rules import PathAccess
+from knowledge.access.rules import UNNAMED, PathAccess
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import (
     ActsWanted,
@@ -116,8 +116,12 @@ class ReadableLedger(Ledger):
         return found if found is not None and all(map(self._shows, found.lines)) else None
 
     async def tracked(self, path: str) -> Tracked | None:
-        """Return the origins of the page's units."""
-        return await self._ledger.tracked(path) if self._access.may_read(path) else None
+        """Return the origins of the page's units; sentences don't name those that are hidden pages."""
+        found = await self._ledger.tracked(path) if self._access.may_read(path) else None
+        if found is None or all(self._access.may_name(origin.source) for origin in found.origins):
+            return found
+        named = [o if self._access.may_name(o.source) else replace(o, alias=UNNAMED) for o in found.origins]
+        return replace(found, origins=named)
 
     async def told_by(self, sources: Collection[str], *, limit: int) -> Sequence[str]:
         """Return the readable pages in whose history an act has one of these sources."""

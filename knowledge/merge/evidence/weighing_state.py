@@ -364,7 +364,7 @@ class Weighing:
 
         `why` is "older" or "weaker", or a reason in words.
         """
-        old, existing, source = self.units[there], self.confidence(there), self.origins[there].source
+        old, existing, source = self.units[there], self.confidence(there), self.origins[there].name
         part = f" ({quoted(new.reading.text)})" if new is not None else ""
         weights = f"{self.weight} against {existing} of {source} in line {old.line}"
         reason = f"not written{part}: {_REASONS.get(why, why)}, {weights}; {TO_A_PERSON}"
@@ -374,7 +374,7 @@ class Weighing:
         """Report that a unit waits until the host says how its statements relate to those of the page; queue the questions."""
         self.questions += [
             StatementQuestion(
-                old.reading.text, new.reading.text, section_name(old.section), self.origins[old.unit].source
+                old.reading.text, new.reading.text, section_name(old.section), self.origins[old.unit].name
             )
             for new, old in pairs
         ]
@@ -415,7 +415,7 @@ class Weighing:
         there, comparison = disputes[0].there, disputes[0].comparison
         reason = (
             f"{comparison.reason.rstrip('.')}; not written, a person decides between {self.evidence.source} at {self.weight} "
-            f"and {self.origins[there].source} at {self.confidence(there)}"
+            f"and {self.origins[there].name} at {self.confidence(there)}"
         )
         self.verdict("flag", self.units[there].section or unit.section, reason, there)
 
@@ -473,7 +473,7 @@ class Weighing:
 
     def update_verdict(self, there: int, gone: Sequence[str] = ()) -> int:
         """Record the verdict that the evidence replaces a unit, with the reason and figures; return its number."""
-        source, line = self.origins[there].source, self.units[there].line
+        source, line = self.origins[there].name, self.units[there].line
         if self.is_rejected(there):
             why = f"a person decided for {self.evidence.source} and against line {line}"
         elif self.is_same_source(there) and self.is_recorded[there]:

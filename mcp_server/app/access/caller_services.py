@@ -123,13 +123,11 @@ class CallerServices:
     async def as_caller(self, principal: Principal) -> AsyncIterator[PathAccess]:
         """Show only what the principal may read, while the block runs; yield its access.
 
+        The rules are read each time, also within such a block: work that a request began may outlast it by hours.
+
         Raises:
             StorageError: the rules, or the view, can't be read now. Nothing may be answered then.
         """
-        bound = _bound.get()
-        if bound is not None and bound.principal == principal:
-            yield bound.access
-            return
         access = await self._load_access(principal.id)
         shared = None if access.reads_all else await self._shared(access)
         token = _bound.set(BoundCaller(principal, access, shared))

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from knowledge.access.rules import UNRESTRICTED, NoRightThere, PathAccess, Right
+from knowledge.access.rules import UNNAMED, UNRESTRICTED, NoRightThere, PathAccess, Right
 from knowledge.errors import KnowledgeError
 from mcp_server.gate.host_registration import Principal
-
-PAGE_SOURCE: Final = "kb:"
-UNNAMED: Final = "unknown"
-"""Shown in place of a hidden source."""
 
 LoadAccess: TypeAlias = Callable[[str], Awaitable[PathAccess]]
 """Returns the rights of the principal with that id in the folders."""
@@ -32,10 +28,7 @@ def without_hidden_sources(value: Any, access: PathAccess) -> Any:
         return {key: without_hidden_sources(inside, access) for key, inside in value.items()}
     if isinstance(value, list | tuple):
         return [without_hidden_sources(inside, access) for inside in value]
-    if isinstance(value, str) and value.startswith(PAGE_SOURCE):
-        page = value.removeprefix(PAGE_SOURCE).partition("#")[0].strip()
-        return value if access.may_read(page) else UNNAMED
-    return value
+    return UNNAMED if isinstance(value, str) and not access.may_name(value) else value
 
 
 class NoRightToWrite(KnowledgeError):

@@ -24,10 +24,9 @@ from mcp_server.absent import NotConfigured
 from mcp_server.approvals.approvers import Approvals
 from mcp_server.approvals.elicitation import proposal_form, run_elicitation
 from mcp_server.approvals.elicitation.proposal_form import FormReply
-from mcp_server.approvals.outcome import outcome_of
 from mcp_server.approvals.proposals import begun_by, one_line, scopes_of
 from mcp_server.approvals.summary import summary
-from mcp_server.gate.dispatch import CallAnswered, Gate
+from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import Principal
 from mcp_server.late_module import LateModule
 from mcp_server.ports import ProtocolServices
@@ -107,13 +106,14 @@ class ProtocolTasks:
         Raises:
             NoSuchTask: it is unknown, or another caller's.
         """
-        found = await self._traced(task, who)
-        if found.run is not None:
-            current = await self._of_run(found, found.run, forms=forms)
-        elif found.proposal is not None:
-            current = await self._of_proposal(found, found.proposal, forms=forms)
-        else:
-            raise NoSuchTask(task)
+        async with self._gate.as_caller(who):  # each time: the caller of a stream may lose rights while it is open
+            found = await self._traced(task, who)
+            if found.run is not None:
+                current = await self._of_run(found, found.run, forms=forms)
+            elif found.proposal is not None:
+                current = await self._of_proposal(found, found.proposal, forms=forms)
+            else:
+                raise NoSuchTask(task)
         # Hosts show the message to people, and models wrote parts of it.
         current = replace(current, message=sanitize.spelled_out(current.message))
         if current.forms and all([await self._was_answered(task, form.key) for form in current.forms]):
@@ -228,8 +228,7 @@ class ProtocolTasks:
             return replace(task, message="approved; being executed")
         if proposal.state == "withdrawn":
             return replace(task, status="cancelled", message="the proposal was withdrawn")
-        page = await summary(proposal, self._services.review_address)
-        outcome = outcome_of(proposal.tool, json.loads(proposal.preview)["answer"], proposal, page)
+        outcome = await self._gate.outcome_of(proposal, json.loads(proposal.preview)["answer"])
         result = as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
         return replace(task, status="completed", message=f"the proposal is {proposal.state}", result=result)
 
@@ -274,7 +273,7 @@ class ProtocolTasks:
         # Imported here, because the spec works even where agent_run is not listed.
         from mcp_server.toolsets.runs.tools import AGENT_RUN as SPEC
 
-        outcome = CallAnswered(SPEC.as_json(await handlers.answered(self._services, run)))
+        outcome = self._gate.answered(SPEC.as_json(await handlers.answered(self._services, run)))
         return as_result(outcome).model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def _note_read(self, scopes: Sequence[str], principal: str) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import mcp_server
 from knowledge.access.rules import NoRightThere, PathAccess, Right
 from mcp_server.gate.trust.folder_rights import NoRightToWrite, reason_to_propose, require_right, without_hidden_sources
 
@@ -38,3 +42,10 @@ def test_a_source_that_is_a_hidden_page_is_not_named() -> None:
     answer = {"origins": [{"source": "kb:none/a.md#Part"}, {"source": "kb:read/a.md"}], "text": "see kb:none/a.md"}
     shown = without_hidden_sources(answer, ACCESS)
     assert shown == {"origins": [{"source": "unknown"}, {"source": "kb:read/a.md"}], "text": "see kb:none/a.md"}
+
+
+def test_only_the_gate_makes_answers() -> None:
+    """If this fails: make the answer with `Gate.answered`, which leaves out what is hidden from the caller."""
+    root = Path(mcp_server.__file__).parent
+    makers = [path for path in root.rglob("*.py") if re.search(r"(?<!class )\bCallAnswered\(", path.read_text("utf-8"))]
+    assert [path.relative_to(root).as_posix() for path in makers] == ["gate/dispatch.py"]
