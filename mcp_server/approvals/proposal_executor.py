@@ -16,6 +16,7 @@ from knowledge.contradictions.record import NotOpen
 from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
 from knowledge.history.acts import APPROVED_BY
 from knowledge.history.ports import Flag, Settlement
+from knowledge.offload import CALLER
 from knowledge.trust.ports import LONGEST_CLAIM_S, Proposal, ProposalLine, ProposalVerdict, State, TrustRecords
 from mcp_server.approvals.approvers import CannotDecide, require_trust
 from mcp_server.approvals.contradictions.claims import MOST_FLAGS, is_claim_of
@@ -137,12 +138,17 @@ class ProposalExecutor:
         claimed = await self._trust.claim(proposal_id, runner, now=self.services.now(), lease_s=LEASE_S)
         if claimed is None:
             return await self._ended(proposal_id)
-        # An approved act is executed even if the caller disconnects.
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._keep_claimed, proposal_id, runner)
-                await self._run_to_an_end(claimed, begun_before=bool(before.runner))
-                tasks.cancel_scope.cancel()
+        # A person has decided, so no other work counts against it: an approved act waits for a worker and is not turned away.
+        token = CALLER.set(f"approved {proposal_id}")
+        try:
+            # An approved act is executed even if the caller disconnects.
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._keep_claimed, proposal_id, runner)
+                    await self._run_to_an_end(claimed, begun_before=bool(before.runner))
+                    tasks.cancel_scope.cancel()
+        finally:
+            CALLER.reset(token)
         return await self.found(proposal_id)
 
     def is_for_others(self, proposal: Proposal | ProposalLine) -> bool:

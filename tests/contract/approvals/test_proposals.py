@@ -18,6 +18,7 @@ from mcp_types import TextResourceContents
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import MOST_PENDING, hash_of
+from mcp_server.workers.pool import MOST_WAITING
 from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Refused, Writer, allow_forms, writing
 from tests.support.knowledge_bases.folders import write
@@ -50,6 +51,22 @@ async def propose(host: Writer, old: str, new: str) -> dict[str, object]:
     proposal = answer["proposal"]
     assert isinstance(proposal, dict)
     return proposal
+
+
+async def test_approved_acts_on_large_texts_wait_for_a_worker_and_are_never_turned_away(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than one caller may have in progress, and each text counts as large."""
+    most = MOST_WAITING + 2
+    async with both(settings) as (host, person):
+        for number in range(most):
+            await host.merge(f"new-{number}.md", f"# New {number}\n\nText {number}.\n", base_revision=None)
+        monkeypatch.setattr(person.app.base.runner, "_inline", 0)
+        async with anyio.create_task_group() as tasks:
+            for waiting in await person.waiting():
+                tasks.start_soon(person.approve, waiting.id)
+        ended = await person.app.base.state.trust.proposals(states=("executed", "failed"))
+        assert [(one.state, one.error) for one in ended if one.tool == "kb_merge"] == [("executed", None)] * most
 
 
 async def test_a_call_below_the_level_waits_changes_nothing_and_is_done_once_after_a_yes(settings: Settings) -> None:
