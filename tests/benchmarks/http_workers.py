@@ -28,6 +28,7 @@ from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from tests.benchmarks.corpus import load as loaded
 from tests.benchmarks.corpus import write
+from tests.benchmarks.processes import family_cpu_s
 from tests.support.hosts.killed_load import play
 from tests.support.hosts.plain_callers import MODERN, PlainCaller
 from tests.support.hosts.writers import let_in
@@ -40,21 +41,23 @@ KINDS = ("search", "read", "merge")
 
 
 @contextmanager
-def database() -> Iterator[str]:
-    """Yield the address of a PostgreSQL server of this run."""
+def database() -> Iterator[PostgresServer]:
+    """Yield a PostgreSQL server of this run."""
     server = PostgresServer(Path(tempfile.mkdtemp(prefix="forge-pg-")), programs())
     try:
-        yield server.url()
+        yield server
     finally:
         server.close()
 
 
 def kills(given: argparse.Namespace) -> int:
     """Run the load, print what happened, and return 1 if a promise was broken."""
-    with database() as url, tempfile.TemporaryDirectory() as folder:
+    with database() as server, tempfile.TemporaryDirectory() as folder:
 
         async def run() -> int:
-            load = await play(Path(folder), url, clients=given.clients, seconds=60 * given.minutes, every_s=given.every)
+            load = await play(
+                Path(folder), server.url(), clients=given.clients, seconds=60 * given.minutes, every_s=given.every
+            )
             print(load.in_words())
             for name in ("lost", "doubled", "unexplained", "wrong"):
                 for one in getattr(load, name)[:10]:
@@ -66,9 +69,9 @@ def kills(given: argparse.Namespace) -> int:
 
 
 def throughput(given: argparse.Namespace) -> int:
-    """Print calls a second and their 95th percentile, for each number of workers and kind of call."""
-    with database() as url, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    """Print calls a second, their 95th percentile and what a call costs, for each number of workers and kind of call."""
+    with database() as server, tempfile.TemporaryDirectory() as name:
+        folder, url = Path(name), server.url()
         write(folder / "kb", given.chunks)
         settings = Settings(
             kb=folder / "kb",
@@ -79,8 +82,8 @@ def throughput(given: argparse.Namespace) -> int:
         )
         tokens, pages = anyio.run(_prepared, settings, given.clients)
         questions = [query.text for query in loaded(folder / "kb").queries]
-        print("| workers | " + " | ".join(f"{kind}/s | p95 ms" for kind in KINDS) + " |")
-        print("|---:|" + "---:|---:|" * len(KINDS), flush=True)
+        print("| workers | call | calls a second | p95 ms | CPU ms of a call: server | PostgreSQL | callers |")
+        print("|---:|---|---:|---:|---:|---:|---:|", flush=True)
         for count in map(int, given.workers.split(",")):
             environment = {
                 "HOME": name,
@@ -93,12 +96,16 @@ def throughput(given: argparse.Namespace) -> int:
                 address = running.url
                 if count > 1:
                     running.wait_for_workers(count)
-                cells = []
                 for kind in KINDS:
-                    times = anyio.run(_measured, address, tokens, kind, (pages, questions), given.seconds)
-                    p95 = quantiles(times, n=20)[-1] * 1000 if len(times) > 1 else 0.0
-                    cells.append(f"{len(times) / given.seconds:.1f} | {p95:.0f}")
-            print(f"| {count} | " + " | ".join(cells) + " |", flush=True)
+                    pids = (running.process.pid, server.pid)
+                    before = [*map(family_cpu_s, pids), time.process_time()]
+                    times, calls = anyio.run(_measured, address, tokens, kind, (pages, questions), given.seconds)
+                    after = [*map(family_cpu_s, pids), time.process_time()]
+                    p95 = quantiles(times, n=20)[-1] * 1000
+                    cost = " | ".join(
+                        f"{(late - early) / calls * 1000:.1f}" for early, late in zip(before, after, strict=True)
+                    )
+                    print(f"| {count} | {kind} | {len(times) / given.seconds:.1f} | {p95:.0f} | {cost} |", flush=True)
     return 0
 
 
@@ -113,25 +120,30 @@ async def _prepared(settings: Settings, clients: int) -> tuple[list[str], list[s
 
 async def _measured(
     url: str, tokens: Sequence[str], kind: str, asked: tuple[Sequence[str], Sequence[str]], seconds: float
-) -> list[float]:
-    """Return the seconds of each call of that kind that ended in this time, after a moment of warming up.
+) -> tuple[list[float], int]:
+    """Return the seconds of each call of that kind that ended in this time, and the number of all, with those of a moment before.
 
-    `asked` are the pages and the questions that the callers draw from.
+    `asked` are the pages and the questions that the callers draw from. A merge's seconds are without its read.
     """
     times: list[float] = []
+    all_calls: list[float] = []
     async with AsyncExitStack() as stack:
         callers = [await stack.enter_async_context(PlainCaller(url, token, MODERN)) for token in tokens]
         begin = time.monotonic() + WARM_S
         until = begin + seconds
         async with anyio.create_task_group() as tasks:
             for number, caller in enumerate(callers):
-                tasks.start_soon(_repeat, _call(caller, kind, number, *asked), times, begin, until)
-    return times
+                tasks.start_soon(_repeat, _call(caller, kind, number, *asked), (times, all_calls), begin, until)
+    return times, len(all_calls)
 
 
-async def _repeat(call: Callable[[], Awaitable[float]], times: list[float], begin: float, until: float) -> None:
+async def _repeat(
+    call: Callable[[], Awaitable[float]], lists: tuple[list[float], list[float]], begin: float, until: float
+) -> None:
+    times, all_calls = lists
     while time.monotonic() < until:
         spent = await call()
+        all_calls.append(spent)
         if begin <= time.monotonic() < until:
             times.append(spent)
 

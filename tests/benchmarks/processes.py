@@ -38,6 +38,16 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
+def family_cpu_s(pid: int) -> float:
+    """Return the processor time that `pid` and its descendants have used, those that have ended and were waited for included."""
+    process = Path(f"/proc/{pid}")
+    fields = (process / "stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    children = [
+        int(one) for task in (process / "task").iterdir() for one in (task / "children").read_text("ascii").split()
+    ]
+    return sum(map(int, fields[11:15])) / TICKS_PER_S + sum(map(family_cpu_s, children))
+
+
 def memory_mb(pid: int, what: str) -> float:
     """Return `VmRSS` (now) or `VmHWM` (the peak) of `pid` in megabytes."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():

@@ -95,6 +95,11 @@ class PostgresServer:
             file.write("max_connections=60\nautovacuum=off\n")
         self.start()
 
+    @property
+    def pid(self) -> int:
+        """The id of its first process, the parent of all others."""
+        return int((self.data / "postmaster.pid").read_text(encoding="ascii").split("\n", 1)[0])
+
     def start(self) -> None:
         """Start and accept connections."""
         done = _run(str(self._programs / "pg_ctl"), "-w", "-D", str(self.data), "-l", str(self.data / "log"), "start")
