@@ -21,7 +21,7 @@ from mcp_server.app.settings.access import THIS_MACHINE, HttpAccess
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.transport import http_limits
-from mcp_server.transport.shared_port import SharedPort, bound
+from mcp_server.transport.shared_port import BACKLOG, SharedPort, bound
 from mcp_server.transport.sign_in import resource_metadata
 from mcp_server.transport.sign_in.bearer import KnownTokens
 from mcp_server.transport.sign_in.step_up import StepUp
@@ -128,8 +128,9 @@ async def serve_app(
 
     One of several processes is given the `port` that it shares with the others.
     """
-    used = port or SharedPort(bound(address), log_addresses)
-    with used.listening as listening:
+    begun = port.begun if port else log_addresses
+    with port.own if port else bound(address) as listening:
+        listening.listen(BACKLOG)
         config = http_limits.bounded(
             app,
             http_limits.MCP,
@@ -143,13 +144,13 @@ async def serve_app(
         where = f"{scheme}://{HttpAddress(address.host, listening.getsockname()[1])}"
         addresses = ", ".join(f"{where}{path}" for path in paths)
         if sys.platform == "win32":
-            used.begun(addresses)
+            begun(addresses)
             await running.serve(sockets=[listening])
             return
         async with anyio.create_task_group() as tasks:
             await tasks.start(stop_on_signal, running)
             # A program that reads the address may send a signal at once, so signals are handled before it is told.
-            used.begun(addresses)
+            begun(addresses)
             # `serve` would raise the signal again after this, and that would end the process before anything is closed.
             await running._serve(sockets=[listening])  # noqa: SLF001 - as above
             with anyio.move_on_after(CLOSING_S):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,9 +16,9 @@ BACKLOG = 2048
 
 @dataclass(frozen=True, slots=True)
 class SharedPort:
-    """The socket of a server. `begun` gets the addresses of what is served there, once clients may connect."""
+    """The socket of one of several processes at a port. `begun` gets the addresses of what is served, once clients may connect."""
 
-    listening: socket.socket
+    own: socket.socket
     begun: Callable[[str], object]
 
 
@@ -41,3 +42,38 @@ def bound(address: HttpAddress) -> socket.socket:
             "--http", str(address), f"cannot listen there: {error.strerror}; choose another port"
         ) from error
     return listening
+
+
+def reserved(address: HttpAddress) -> socket.socket:
+    """Return a socket that keeps the port at `address` for this process and those that it starts.
+
+    Raises:
+        BadSetting: the port is in use or not permitted.
+    """
+    alone = bound(address)
+    if sys.platform != "linux":
+        return alone
+    # A port that processes share can't show that another server of this account uses it already; the socket that listened alone did.
+    with alone:
+        where = alone.getsockname()
+    port = _one_of_several(alone.family, where)
+    # With it, another server could bind the port until the first process listens. It was needed for connections in TIME_WAIT.
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+    return port
+
+
+def for_one_process(port: socket.socket) -> socket.socket:
+    """Return a socket at a reserved port on which one process is to listen.
+
+    On Linux it is a new one, and the kernel distributes connections over those that listen. From one shared socket the first process
+    to wake up would accept all connections that arrive together, and usually the same one, while the others stay idle.
+    """
+    return _one_of_several(port.family, port.getsockname()) if sys.platform == "linux" else port.dup()
+
+
+def _one_of_several(family: int, address: object) -> socket.socket:
+    one = socket.socket(family)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    one.bind(address)  # type: ignore[arg-type]
+    return one

@@ -1,4 +1,4 @@
-"""Several processes that serve HTTP on one socket. Each that ends is replaced; a signal ends all of them in order."""
+"""Several processes that serve HTTP on one port. Each that ends is replaced; a signal ends all of them in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
-from mcp_server.transport.shared_port import bound
+from mcp_server.transport.shared_port import for_one_process, reserved
 from mcp_server.transport.signals import ending_signals
 
 logger = logging.getLogger("knowledge_forge")
@@ -76,37 +76,41 @@ class _WorkerSupervisor:
     def __init__(self, settings: Settings, address: HttpAddress) -> None:
         self._settings, self._address = settings, address
         self._workers: dict[int, _HttpWorker] = {}
+        self._serving = set[int]()
         self._stopping = anyio.Event()
 
     async def run(self) -> int:
-        with bound(self._address) as listening:
+        with reserved(self._address) as port:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(self._stop_on_signal)
                 # One alone first: if it can't start, it has said why, and the others would only repeat it.
-                first = await self._start(0, listening)
+                own = for_one_process(port)
+                first = await self._start(0, own)
                 addresses = await first.ready()
                 if not addresses:
                     code = await first.process.wait()
                     tasks.cancel_scope.cancel()
                     return 0 if self._stopping.is_set() else code or 1
                 logger.info("serving %s with %d workers", addresses, self._settings.http_workers)
+                self._serving.add(0)
                 async with anyio.create_task_group() as keeping:
-                    for number in range(self._settings.http_workers):
-                        keeping.start_soon(self._keep, number, listening, first if number == 0 else None)
+                    keeping.start_soon(self._keep, 0, port, own, first)
+                    for number in range(1, self._settings.http_workers):
+                        keeping.start_soon(self._keep, number, port, for_one_process(port))
                 tasks.cancel_scope.cancel()
         return 0
 
-    async def _start(self, number: int, listening: socket.socket) -> _HttpWorker:
+    async def _start(self, number: int, own: socket.socket) -> _HttpWorker:
         told, telling = os.pipe()
         # Shielded: a cancellation while it starts would leave the process running unnoticed.
         with anyio.CancelScope(shield=True):
             try:
                 process = await anyio.open_process(
-                    [sys.executable, "-I", "-c", _CODE, str(listening.fileno()), str(telling), *sys.path],
+                    [sys.executable, "-I", "-c", _CODE, str(own.fileno()), str(telling), *sys.path],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=None,
-                    pass_fds=(listening.fileno(), telling),
+                    pass_fds=(own.fileno(), telling),
                     # A terminal's Ctrl-C would reach the workers beside the supervisor's signal, and count as the second one.
                     start_new_session=True,
                 )
@@ -120,15 +124,23 @@ class _WorkerSupervisor:
             worker.signal()
         return worker
 
-    async def _keep(self, number: int, listening: socket.socket, worker: _HttpWorker | None) -> None:
-        """Keep this worker running until a signal ends all."""
+    async def _keep(
+        self, number: int, port: socket.socket, own: socket.socket, worker: _HttpWorker | None = None
+    ) -> None:
+        """Keep the worker with the socket `own` running until a signal ends all."""
         pause_s = 0.0
         while not self._stopping.is_set():
             if worker is None:
-                worker = await self._start(number, listening)
-                await worker.ready()
+                worker = await self._start(number, own)
+                if await worker.ready():
+                    self._serving.add(number)
             code = await worker.process.wait()
             await worker.process.aclose()
+            self._serving.discard(number)
+            if self._serving:
+                # New connections go to the other workers. With no other, they wait at the old socket for the next worker.
+                own.close()
+                own = for_one_process(port)
             if self._stopping.is_set():
                 return
             lived_s = anyio.current_time() - worker.began

@@ -18,8 +18,8 @@ from mcp_server.cli.terminal.output import log_to_stderr
 from mcp_server.transport.shared_port import SharedPort
 
 
-def main(listening: int, telling: int) -> int:
-    """Serve on the socket `listening` with the settings on stdin, and return the exit code.
+def main(own: int, telling: int) -> int:
+    """Serve on the socket `own` with the settings on stdin, and return the exit code.
 
     The pipe `telling` gets the addresses once it serves.
     """
@@ -34,7 +34,7 @@ def main(listening: int, telling: int) -> int:
             with os.fdopen(telling, "w", encoding="utf-8") as supervisor:
                 supervisor.write(addresses)
 
-        serve(settings, SharedPort(socket.socket(fileno=listening), begun))
+        serve(settings, SharedPort(socket.socket(fileno=own), begun))
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - as in `main` of the program
         return explained(error)
     return 0
