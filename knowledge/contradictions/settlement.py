@@ -148,6 +148,7 @@ class Settlements:
             kept = None if found is None else await self._ledger.content(path, found.revision)
             before[path] = None if kept is None else kept.decode("utf-8", "replace")
 
+        # In a thread: cutting and comparing long pages takes a while.
         def looked() -> ContradictionNow:
             sides = []
             for side in (flag.contradiction.existing, flag.contradiction.new):

@@ -234,6 +234,7 @@ class Checkout:
             )
         finally:
             with suppress(FileNotFoundError):
+                # Git makes no index if it refused every path.
                 scratch.unlink()
         return frozenset(path for path, _ in states) - taken
 
@@ -366,10 +367,12 @@ class Checkout:
             if _sum(lock) == index_sum:
                 lock.unlink()
         try:
+            # It moved the branch before it died.
             if self._has(self.head(), commit):
                 return True
             branch = self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1)).line
             tree = self._tree_of(commit)
+            # Somebody has committed or staged since: theirs counts, and the acts are committed anew.
             if not branch or self.head() != base or self._tree_of_index() != tree:
                 return False
             with self.git.moving(branch, commit, base) as move:

@@ -164,6 +164,7 @@ def _say(process: subprocess.Popen[bytes], arguments: Sequence[str], line: str, 
     stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
     if stdin is None or stdout is None or stderr is None:
         raise ValueError("the process has no pipes")
+    # If git has ended already, its error output below says why.
     with suppress(BrokenPipeError):
         stdin.write(line.encode())
         stdin.flush()
@@ -177,6 +178,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End the process and the filters that it started."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError):
+            # Filters are children of git, in its process group, and would outlive it.
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()

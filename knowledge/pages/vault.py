@@ -293,6 +293,7 @@ class Vault:
             try:
                 yield from self._scan_one(directory, waiting, followed)
             except FileNotFoundError:
+                # Deleted since its parent was listed. If the whole folder is gone, `check` below says so.
                 continue
             except OSError as error:
                 if error.errno != errno.ENOTDIR:

@@ -111,6 +111,7 @@ class StoredPageActs:
         await self._copy.catch_up()
         async with self._writing((path,)):
             edit = await self._copy.edit_of(path)
+            # Very many files that are missing at once were not deleted on purpose, and are back now.
             if edit is None or (edit.raw is None and await self._copy.refilled()):
                 return
             stored = (await self._pages.find((path,))).get(path)
@@ -118,6 +119,7 @@ class StoredPageActs:
             if current != edit.digest and (edit.raw is not None or current == edit.base):
                 require_size(path, edit.raw)
                 if current is not None and current != edit.base:
+                    # First: if the process stops between the two, both texts are in the database.
                     other = (await self._pages.contents([current]))[current]
                     await self._pages.put(FileExchange(_beside(path, current), None, other), at=self._now())
                 await self._pages.put(FileExchange(path, current, edit.raw), at=self._now())

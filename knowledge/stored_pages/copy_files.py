@@ -83,6 +83,7 @@ class CopyFiles:
             try:
                 Path(self._root, *parts).rmdir()
             except OSError:
+                # Not empty: hidden files of other programs stay, and so does their folder.
                 return
             parts = parts[:-1]
 
@@ -110,6 +111,7 @@ def _place(
         return False
     if durable:
         folder.sync()
+    # An editor saved between the look and the exchange: its bytes are in the staged file now.
     if before is not None and not _has(folder, staged, path, before):
         _put_back(folder, staged, name, path, raw)
         return False

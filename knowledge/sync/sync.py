@@ -237,6 +237,7 @@ class _Turn:
 
     async def __aexit__(self, *_: object) -> None:
         with anyio.CancelScope(shield=True):
+            # Even of a cancelled process, or all others would wait until the lease ends.
             await self._state.release_lease(LEASE, self._holder)
 
     async def keep(self) -> None:

@@ -360,7 +360,7 @@ class TrustRecords(Protocol):
         error: str | None = None,
         successor: str | None = None,
     ) -> Proposal | None:
-        """End an approved proposal. A proposal that the ledger has ended as executed only gets its result, once. Otherwise None."""
+        """End an approved proposal. One that the ledger ended as executed gets only its result, once. None: it can't be ended."""
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:

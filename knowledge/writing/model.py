@@ -34,7 +34,7 @@ class ActWork(Generic[T]):
     record: bool = False
     """Whether to record `origins` although no file changes, because a unit was corroborated."""
     repeats: tuple[str, ...] = ()
-    """Origins of sentences that the act adds although they are somebody else's, without naming these as the source."""
+    """Origins of added sentences that came from somebody else, whom the act does not name as its source."""
     judgements: tuple[tuple[str, str], ...] = ()
     """The host's answers, as `HistoryEntry` records them."""
     undoes: tuple[int, ...] = ()

@@ -98,6 +98,7 @@ def new_file(destination: Path, form: str, kb: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        # `mkstemp` lets only its owner read, but an export is an ordinary file.
         Path(name).chmod(0o666 & ~_umask())
         os.replace(name, destination)  # noqa: PTH105  a plain call, like its neighbours
     finally:

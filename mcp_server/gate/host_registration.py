@@ -19,7 +19,7 @@ UNENROLLED = "unenrolled"
 TOKENLESS = "unenrolled:http"
 """Every caller over HTTP that sends no token. The colon keeps the name free: no registered host can have it."""
 SIGNED_IN = ":http"
-"""The end of the host part of everybody who is known by a token over HTTP, after the name of the issuer."""
+"""How the host's name ends for everybody who is known by a token over HTTP; the name of the token's issuer comes before it."""
 TOKEN_HOLDER = f"token{SIGNED_IN}"
 """Used in place of a host's name: for the holder of a bearer token that a person created here."""
 UNREGISTERED = frozenset({UNENROLLED, TOKENLESS})

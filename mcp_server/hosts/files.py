@@ -124,6 +124,7 @@ def _written(target: Path, data: bytes) -> Iterator[Path]:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
+            # Before the rename, or a power failure could leave the host an empty configuration.
             os.fsync(file.fileno())
         _take_after(temporary, target)
         yield temporary

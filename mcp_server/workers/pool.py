@@ -240,6 +240,7 @@ class _Worker:
 
     async def end(self) -> None:
         """Kill the process, whatever it is doing."""
+        # Also while the server stops, or the process would be left behind.
         with anyio.CancelScope(shield=True):
             with suppress(ProcessLookupError):
                 self.process.kill()

@@ -260,6 +260,7 @@ async def _shorten(number: int, at: datetime, t: StateTransaction) -> int:
     cut = [(place, short, len(body) - len(short)) for place, body in rows if (short := after_retention(body)) != body]
     if cut:
         await t.execute(_SHORTEN, ManyRows([(short, number, place) for place, short, _ in cut]))
+    # Another process may have shortened it while this one waited for the row.
     await t.execute("INSERT INTO forge.run_cut VALUES (%s, %s) ON CONFLICT (number) DO NOTHING", (number, at))
     return len(header) - len(short_header) + sum(freed for _, _, freed in cut)
 

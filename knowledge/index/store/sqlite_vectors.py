@@ -72,6 +72,7 @@ def _lacking(c: apsw.Connection) -> str:
 def supply(vectors: Mapping[bytes, tuple[bytes, bytes]], of: IndexIdentity, fence: int, c: apsw.Connection) -> bool:
     """Store these vectors beside those in use; False, and nothing stored, if `of` is not the configured embedder."""
     require_fence(fence, c)
+    # The embedder was changed while these were made: vectors of two models can't be compared.
     if not space(c).wanted.same_vectors(of):
         return False
     c.executemany(

@@ -261,6 +261,7 @@ def _number(value: object) -> float | None:
     try:
         number = float(value)
     except OverflowError:
+        # An integer of several hundred digits.
         return None
     return number if math.isfinite(number) else None
 

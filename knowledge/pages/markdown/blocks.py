@@ -190,6 +190,7 @@ class _Scanner:
                 self._close_leaf()
             return True
         if self.leaf == "html":
+            # The two kinds of HTML without an end of their own go on to the next empty line.
             if self.html_end is None and blank:
                 return False
             self.leaf_end = number + 1
@@ -201,6 +202,7 @@ class _Scanner:
         if not blank and begin - at < 4:
             self._close_leaf()
             return False
+        # Empty lines belong to the code only if more code follows them.
         if not blank:
             self.leaf_end = number + 1
         return True
@@ -293,6 +295,7 @@ class _Scanner:
             return True
         if char == "<":
             kind = next((pair for pair in _HTML if pair[0].match(line, begin)), None)
+            # CommonMark's seventh kind, any other tag alone on its line, can't interrupt a paragraph; the first six can.
             if kind is None and (self.leaf == "paragraph" or not _HTML_ANY_TAG.match(line, begin)):
                 return False
             self._close_containers(matched)
@@ -303,6 +306,7 @@ class _Scanner:
             return True
         if in_text and char in "|:-" and self._table(number, line, begin):
             return True
+        # Before the rule: under text, a line of `-` makes it a heading.
         if in_text and char in "=-" and _SETEXT.match(line, begin) and self._setext(number, char):
             return True
         if char in "*-_" and self._is_rule(line, begin):

@@ -86,6 +86,7 @@ def _known_pages(folder: Path) -> list[tuple[str, str]]:
     """Return paths with beginnings of SHA-256 digests, from the index, or from the history where there is no index."""
     for name, sql in _PAGES:
         file = folder / name
+        # A damaged index leaves the history to compare with.
         with suppress(apsw.Error, OSError):
             if not file.exists():
                 continue

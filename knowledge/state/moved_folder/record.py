@@ -64,6 +64,7 @@ def record_folder(folder: Path, root: Path) -> None:
     """Record that the state folder belongs to the knowledge base at the resolved `root`, if it can be written."""
     with suppress(OSError):
         found, known = root.stat(), read_record(folder)
+        # A device and inode recognise a knowledge base that was renamed.
         record = FolderRecord(str(root), found.st_dev, found.st_ino, known.schema if known else None)
         if record != known:
             write_record(folder, record)

@@ -54,6 +54,7 @@ class MoveActs:
                 raise PageExists(new)
             before = {old: text_of(old, raw)}
             for page in linking:
+                # None: deleted since its links were looked up.
                 found = contents[page]
                 if found is not None:
                     before[page] = text_of(page, found)

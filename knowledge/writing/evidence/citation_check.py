@@ -118,6 +118,7 @@ class CitationCheck:
             names[source] = source
             if self._sources.knows(source):
                 with suppress(KnowledgeError):
+                    # A source that can't be reached now keeps its name; whether it says the text is asked again below.
                     names[source] = (await self._sources.fetch(source)).source
         found = [name for source, name in names.items() if await self._says(source, request)]
         corroboration = tuple(dict.fromkeys(names[source] for source in request.corroboration))

@@ -257,6 +257,7 @@ class Folder:
         aside = temporary_name("aside")
         linked = self._link(name, aside)
         try:
+            # Between the second name and this look, an editor may have put another file there, which must not be replaced.
             now = self.status(name)
             if linked is not None and (now is None or now.st_ino != linked.st_ino):
                 raise FileNotFoundError(errno.ENOENT, "replaced meanwhile", name)  # noqa: TRY301  cleaned up as any other

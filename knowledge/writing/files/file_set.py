@@ -149,6 +149,7 @@ class FileSet:
             try:
                 folder, _ = self.place(path)
             except (FileNotFoundError, NotADirectoryError):
+                # The whole folder was removed, and the staged file with it.
                 return None
             with folder:
                 return found_at(folder, staged, path).raw
@@ -177,6 +178,7 @@ class FileSet:
 
     def remove_orphan(self, orphan: Orphan) -> None:
         """Remove the file if it is there."""
+        # If another process has just removed it, there is nothing left to do.
         with contextlib.suppress(OSError), self.folder(orphan.folder) as folder:
             folder.unlink(orphan.name)
 

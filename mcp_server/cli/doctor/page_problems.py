@@ -128,6 +128,7 @@ def look_through(
     titles = [known.title for known in pages.values()]
     names = LostPageNames({path: (known.aliases, known.revision) for path, known in pages.items()}, former, titles)
     vault_settings = vault.obsidian_settings()
+    # Only now: a link may lead to any page, also to one that was read last.
     links, repairs = _links_and_repairs(
         vault, pages, checked, names, lambda done: on_progress(len(paths) + done, 2 * len(paths))
     )

@@ -70,6 +70,7 @@ async def _index_repair(base: KnowledgeBase, pages: CheckedPages) -> Repair | No
         behind = [one.name for one in await engine_reports(base.index, await base.engines()) if one.behind]
     except EngineUnavailable:
         behind = []
+    # Indexing changed pages brings the search servers up to date as well.
     if behind and not late:
         lacking.append(f"bring {', '.join(behind)} up to date")
     return Repair("index", " and ".join(lacking)) if lacking else None

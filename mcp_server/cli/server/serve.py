@@ -88,7 +88,7 @@ def prepare(settings: Settings) -> None:
 
 
 def serve(settings: Settings, port: SharedPort | None = None) -> None:
-    """Serve until the host disconnects, or over HTTP until a signal. One of several processes is given their `port`."""
+    """Serve until the host disconnects, or over HTTP until a signal. `port` is what several processes share, if there are several."""
     anyio.run(_serve_several if settings.knowledge_bases else _serve, settings, port)
 
 

@@ -100,7 +100,7 @@ class ProjectNames(Generic[N]):
         self._kind, self._fetch = kind, fetch
 
     async def by_id(self, project: Project, having: Collection[str] = ()) -> Mapping[str, N]:
-        """Return the things by id. An id in `having` that is not among them may be new: then they are requested again.
+        """Return the things by id. If an id of `having` is not among them, it may be new, so they are requested again.
 
         It may also be deleted for good, so a list younger than LISTING_S is not requested again.
         """

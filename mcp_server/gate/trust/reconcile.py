@@ -70,6 +70,7 @@ async def unaccounted(state: StateStore) -> Sequence[Unaccounted]:
     async for one in _carried_out(state):
         problems = list(_proposal(one, recorded))
         found += problems
+        # A proposal that no record explains must not explain a registration in turn.
         if one.tool == "host.enrol" and not problems:
             enrolled.add(_enrolment_key(one))
     found += [problem for one in await state.trust_records() for problem in _trust_record(one, recorded)]

@@ -242,6 +242,7 @@ def _decoded(raw: bytes) -> str:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return raw.decode("utf-16", "replace")
     named = _CHARSET.search(raw[:2048])
+    # The named one may be unknown, or wrong.
     for encoding in (named[1].decode("ascii") if named else "utf-8", "utf-8"):
         try:
             return unicodedata.normalize("NFC", raw.decode(encoding).removeprefix("\ufeff"))

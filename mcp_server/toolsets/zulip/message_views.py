@@ -103,6 +103,7 @@ async def read(chat: Chat, arguments: ReadMessagesArguments) -> ReadMessages:
         notes.append(HIDDEN)
     cursor = None
     if has_more and kept:
+        # The place of a message, not a number of messages: new ones that arrive between two pages move nothing.
         edge = kept[0] if direction == "older" else kept[-1]
         cursor = seal(key, ("older" if direction == "older" else "newer", edge.id))
     return await _messages(chat, kept, cursor, notes)
@@ -309,6 +310,7 @@ async def _start_at_address(chat: Chat, address: str, where: ChatPlace | None) -
     if where is not None:
         return _Start(where, "older", "newest")
     if link.people_ids:
+        # The address may name us as well; alone, it is the conversation with ourselves.
         others = [number for number in link.people_ids if number != (await chat.me()).id] or link.people_ids
         people = await chat.recipients([str(number) for number in others])
         return _Start(ChatPlace(people=people), "older", "newest")

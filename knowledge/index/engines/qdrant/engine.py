@@ -52,12 +52,14 @@ class QdrantVectorIndex(ServerIndex[CollectionMark]):
         fits = served is not None and not restart and served.fits(self._options.shape, generation)
         mark = served if served and fits else await filling.begun(store, generation)
         mark, taken = await filling.take(store, mark)
+        # The index started over meanwhile: what was taken belongs to a generation that is gone.
         if not mark.fits(self._options.shape, (await store.space()).position.generation):
             return taken, False
         moved = served is None or served.collection != mark.collection
         if moved:
             await filling.serve(mark)
         self._serves(mark)
+        # Once per process besides: another may have died before it deleted its own.
         if moved or not self._swept:
             await filling.sweep(mark)
             self._swept = True

@@ -1,8 +1,8 @@
 """Filling a Qdrant collection from the store. Imports the client's package, so it is imported with the first request.
 
-A collection contains one generation of one knowledge base. Its point 0 is its mark: no chunk has that number, and it has
-no vectors, so no search finds it. It records how far the store's rows are here. It is written after them, so whatever a
-killed process left behind is beyond the mark, and the next process deletes it.
+A collection contains one generation of one knowledge base. Its point 0 is its mark: no chunk has that number, and it
+has no vectors, so no search finds it. The mark says up to which of the store's rows the collection is complete. It is
+written after them, so whatever a killed process left behind is beyond the mark, and the next process deletes it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import NamedTuple
 LEAST_LIKE = 0.15
 """Cosine that the likeliest section counts as having at least: one shared word makes no section stand out."""
 NEAREST = 3
-"""Blocks of a section whose likeness counts: a single one may be like the text by chance."""
+"""A section is as like a text as this many of its likest blocks on average: a single one may be like it by chance."""
 
 
 class SectionSigns(NamedTuple):

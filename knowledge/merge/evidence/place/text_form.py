@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 SMOOTHED = 2
-"""Texts, written as those of all sections are, that are added to each section: one text of its own proves little."""
+"""So many average texts are added to each section, because a single text of its own proves little about how it is written."""
 REMEMBERED = 4096
 _BEGIN = r"\A\s*(?:(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?)?"
 FORMS = tuple(

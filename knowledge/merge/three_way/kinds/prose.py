@@ -71,7 +71,8 @@ def _join_words(base: str, ours: str, theirs: str) -> str | None:
 def join_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[int, int] = (0, 0)) -> str | None:
     """Return the merge of a block that must stay in one piece, or None if it is ambiguous.
 
-    Its first and last `edges` lines must be as they were, and an unchanged line must lie between edits of two sides.
+    It is ambiguous if a side changed one of the first or last lines (`edges` says how many), or if no unchanged line lies between
+    edits of two sides.
     """
     b, o, t = split_lines(base), split_lines(ours), split_lines(theirs)
     first, last = edges

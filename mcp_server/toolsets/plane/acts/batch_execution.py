@@ -178,7 +178,7 @@ class _BatchRun:
         return key
 
     async def _compare(self) -> None:
-        """Add to each outcome how its task differs from what was sent: read back as one list for each project."""
+        """Add to each outcome how its task differs from what was sent. The tasks are read back as one list for each project."""
         for project in {one.plan.project.id: one.plan.project for one in self._compared}.values():
             tasks: Mapping[str, PlaneTask] = {}
             names: Mapping[str, str] = {}

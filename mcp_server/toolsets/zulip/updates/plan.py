@@ -327,6 +327,7 @@ async def _marking(chat: Chat, arguments: ChatUpdateArguments, *, read: bool) ->
         what=f"mark {len(ids):,} message{'' if len(ids) == 1 else 's'} in {_shown(where)} as {state} for yourself",
         before=not read,
         after=read,
+        # "Unread" covers a message and all after it, "read" all up to one.
         undo=f"zulip_update(message_id={ids[0 if read else -1]}, read={str(not read).lower()})" if ids else "",
         number=message.id if message else 0,
         message_ids=ids,
