@@ -92,8 +92,7 @@ def _wait_for_graphs(url: str) -> None:
     """Return when Qdrant has built the graphs of all collections. Until then it compares a question with every vector."""
 
     def result(path: str) -> Any:
-        with urlopen(f"{url}/collections{path}", timeout=60) as response:  # noqa: S310 - the address that the caller gave
-            return json.load(response)["result"]
+        return _read(f"{url}/collections{path}")["result"]
 
     ends = time.monotonic() + BUILDING_S
     names = [collection["name"] for collection in result("")["collections"]]
@@ -216,11 +215,27 @@ measured within the server's process, without the wire, over {QUESTIONS} labelle
 
 With `--qdrant URL` and `--meili URL` the same program measures and draws those engines. They are filled from the index of
 the embedded engines, which stand by: their indexing time is added to that of the embedded engines. Disk is what lies in
-the state directory; what a server engine stores is not in it.
+the state directory; what a server engine stores is not in it. Qdrant Edge is Qdrant's engine as a library, behind a small
+HTTP server of our own (`tests/support/index/qdrant_edge.py`), where no Qdrant server could be installed.
 
 See [Benchmarks](benchmarks.md) for what is promised, and [Large knowledge bases](../guides/large-knowledge-bases.md)
 for what to choose.
 """
+
+
+def _read(url: str) -> Any:
+    with urlopen(url, timeout=60) as response:  # noqa: S310 - the address that the caller gave
+        return json.load(response)
+
+
+def _qdrant(url: str) -> str:
+    """Return the name and version of the server, which may also be Qdrant's library behind our own."""
+    about = _read(url)
+    return f"{'Qdrant Edge' if 'Edge' in about['title'] else 'Qdrant'} {about['version']}"
+
+
+def _meilisearch(url: str) -> str:
+    return f"Meilisearch {_read(f'{url}/version')['pkgVersion']}"
 
 
 def main() -> int:
@@ -240,9 +255,9 @@ def main() -> int:
         return 0
     engines: dict[str, dict[str, str]] = {"embedded": {}}
     if args.qdrant:
-        engines["Qdrant"] = {"FORGE_QDRANT_URL": args.qdrant}
+        engines[_qdrant(args.qdrant)] = {"FORGE_QDRANT_URL": args.qdrant}
     if args.meili:
-        engines["Meilisearch"] = {"FORGE_MEILI_URL": args.meili}
+        engines[_meilisearch(args.meili)] = {"FORGE_MEILI_URL": args.meili}
     WORK.mkdir(exist_ok=True)
     kept = KEPT if KEPT.exists() else args.json
     known = [Point(**point) for point in json.loads(kept.read_text(encoding="utf-8"))] if kept.exists() else []
