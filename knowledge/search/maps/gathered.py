@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from knowledge.pages.map_view import MapEntry, shortened_entry
 from knowledge.pages.paths import PageLink
 from knowledge.search.answers import MapView
 from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.linked_pages import led_to, pages_linking_to
-from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS
+from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS, entry_length, json_length, map_length
 from knowledge.state.ports import DocumentRecord, Filters, IndexStore
 
 MOST_TAGS = 3
@@ -26,12 +25,12 @@ def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
     """Return the map with tags behind the summaries of its pages, as many as have room in it; `tags` are those of each page."""
     if not tags:
         return view
-    room = MAP_TOKENS * 4 - _length(asdict(view))
+    room = MAP_TOKENS * 4 - map_length(view)
     children: list[MapEntry] = []
     for entry in view.children:
         shown = tagged_summary(entry.summary, tags.get(entry.path, ()))
         # A summary is counted as it is written in JSON, which escapes some characters.
-        more = _length(shown) - _length(entry.summary) if shown != entry.summary else 0
+        more = json_length(shown) - json_length(entry.summary) if shown != entry.summary else 0
         if more > room:
             break
         room -= more
@@ -111,11 +110,11 @@ def _gathered(path: str, title: str, summary: str, records: Sequence[DocumentRec
         truncated=False,
         note=note,
     )
-    room = MAP_TOKENS * 4 - NOTE_CHARACTERS - _length(asdict(view))
+    room = MAP_TOKENS * 4 - NOTE_CHARACTERS - map_length(view)
     shown: list[MapEntry] = []
     for record in records:
         entry = shortened_entry(document_entry(record))
-        room -= _length(asdict(entry)) + 1
+        room -= entry_length(entry)
         if room < 0:
             break
         shown.append(entry)
@@ -125,7 +124,3 @@ def _gathered(path: str, title: str, summary: str, records: Sequence[DocumentRec
 
 def _few(tags: Sequence[str]) -> str:
     return ", ".join(f"#{tag}" for tag in tags[:MOST_TAGS]) + (", ..." if len(tags) > MOST_TAGS else "")
-
-
-def _length(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 from knowledge.pages.map_view import MapEntry, shortened_entry
@@ -28,6 +28,7 @@ LONGEST_SEARCHED = 100
 # `json.dumps` would make an encoder for each entry.
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FIELDS = tuple(one.name for one in fields(MapEntry))
+_VIEW_FIELDS = tuple(one.name for one in fields(MapView))
 
 
 @dataclass
@@ -49,7 +50,7 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
     one with more children than fit into a map stays folded at any depth. `next_cursor` continues with the rest. Summaries are
     shortened if they don't all fit; names are never cut.
     """
-    part = _Part(MAP_TOKENS * 4 - NOTE_CHARACTERS - _json_length(asdict(view)), end=place)
+    part = _Part(MAP_TOKENS * 4 - NOTE_CHARACTERS - map_length(view), end=place)
     looked_into = 0
     async for directory in walk.directories(view.path, depth, place):
         if directory == view.path:
@@ -63,7 +64,7 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
             break
     cursor = cursor_of(part.end, view.path, depth) if part.end and not part.complete else None
     shortened = [(entry, short) for entry in part.shown if (short := shortened_entry(entry)) is not entry]
-    more = sum(_cost(entry) - _cost(short) for entry, short in shortened)
+    more = sum(entry_length(entry) - entry_length(short) for entry, short in shortened)
     as_they_are = part.cost + more + len(cursor or "") <= part.room
     return replace(
         view,
@@ -77,7 +78,7 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
 async def _take_own(part: _Part, children: AsyncIterator[MapEntry], root: str, depth: int) -> None:
     """Take children while there is room, at least one."""
     async for entry in children:
-        cost, end = _cost(shortened_entry(entry)), MapPlace(entry.kind, entry.path)
+        cost, end = entry_length(shortened_entry(entry)), MapPlace(entry.kind, entry.path)
         # A cursor behind this entry must fit as well.
         if part.shown and part.cost + cost + len(cursor_of(end, root, depth)) > part.room:
             part.complete = False
@@ -93,7 +94,7 @@ async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory
     taken: list[MapEntry] = []
     async for entry in children:
         taken.append(entry)
-        cost += _cost(shortened_entry(entry))
+        cost += entry_length(shortened_entry(entry))
         # It would not fit into an empty map either, so it stays folded, and the next part continues after it.
         if cost > room:
             part.folded.append(directory)
@@ -138,10 +139,22 @@ def _nested(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]
             yield from _nested(below[entry.path], below)
 
 
-def _cost(entry: MapEntry) -> int:
-    # Without `asdict`, which copies every value: a map counts each of its entries.
-    return _json_length({name: getattr(entry, name) for name in _FIELDS}) + 1
+def entry_length(entry: MapEntry) -> int:
+    """Return the characters that an entry takes in a map's JSON, with the comma before the next one."""
+    return json_length(_as_object(entry)) + 1
 
 
-def _json_length(value: object) -> int:
+def map_length(view: MapView) -> int:
+    """Return the characters of the map's JSON."""
+    parts = {name: getattr(view, name) for name in _VIEW_FIELDS}
+    return json_length({**parts, "children": [_as_object(entry) for entry in view.children]})
+
+
+def json_length(value: object) -> int:
+    """Return the characters of a value's JSON."""
     return len(_JSON.encode(value))
+
+
+def _as_object(entry: MapEntry) -> dict[str, object]:
+    # `asdict` would copy every value, and a map counts each of its entries.
+    return {name: getattr(entry, name) for name in _FIELDS}
