@@ -15,7 +15,7 @@ from knowledge.tokens import WHOLE_TOKENS, count_tokens
 SHORTEST_UNCLEAR = 20
 """Words a page must have for content of its length to be "unclear"; on a shorter page such content is an addition."""
 BEGINNING = 60
-"""The number of lines that nearly always show how content begins, even after front matter."""
+"""So many first lines nearly always show how content begins, even if front matter is above it."""
 
 
 class TakenContent(NamedTuple):

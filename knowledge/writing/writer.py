@@ -119,7 +119,7 @@ WHICH_PAGE = (
 MOST_PAGES_UNSEARCHED = 8
 """Pages of a directory that are considered if search finds none."""
 MOST_SISTERS_READ, MOST_OF_SISTERS = 200, 2_000_000
-"""Pages, and their characters, that are read to find sister pages of those that search found."""
+"""The most pages, and the most characters of them, that are read to find sister pages of those that search found."""
 FindPages = Callable[[str, str], Awaitable[Sequence[str]]]
 """Returns the pages under a directory whose passages answer a text best: the text, the directory."""
 

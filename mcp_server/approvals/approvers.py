@@ -74,7 +74,7 @@ class Approver:
 
 
 async def own_passkeys(trust: TrustRecords, user: str) -> Sequence[Passkey]:
-    """Return the passkeys that sign for this user: the owner's for each account of the server's machine, otherwise their own."""
+    """Return the passkeys that sign for this user: the owner's if it is an account of the server's machine, otherwise their own."""
     found = await trust.passkeys()
     return [one for one in found if (one.user == user if is_signed_in(user) else not is_signed_in(one.user))]
 

@@ -29,7 +29,7 @@ MARKS = (" ", "-", "+", "\\")
 EFFORT = 3_000_000
 """Comparisons of words for all diffs of one page, about half a second. After that, no words of lines are marked."""
 CHARACTERS_A_STEP = 8
-"""Comparing the sets of words of two lines takes about one step for this many characters."""
+"""To compare the sets of words of two lines, one step is counted for so many characters."""
 LONG_FOR_WORDS = 100_000
 """For two lines that are longer together, only common beginnings and ends are found: their words would fill the memory."""
 NAMING_LINES = 2

@@ -120,8 +120,8 @@ def composed(
 ) -> Agent:
     """Return the agent that does the work of these parts in order, and is complete in `end` after the last.
 
-    `texts` are those that `end` names. The inputs of all parts are its inputs. `results` are the prefixes of the parts whose results
-    are the chain's, in order; without them it is the result of the last part that has one.
+    `texts` are those that `end` names. The inputs of all parts are its inputs. `results` names parts by their prefixes: the
+    chain's result consists of theirs, in this order. Without it, it is that of the last part that has one.
     """
     chain, joints = _Chain(tuple(parts)), _joints(parts, links)
     transitions = [way for number, part in enumerate(parts) for way in _transitions(number, part, parts, end, joints)]

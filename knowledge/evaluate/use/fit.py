@@ -41,9 +41,9 @@ class FittedWeights:
     """The weights in use and the best ones, and whether to take those.
 
     `gain` is the difference in nDCG@10 on questions that took no part in the choice, None if there are too few.
-    `gain_seen` is the gain on all questions, which is too optimistic. `chance` is the probability that the best of equally
-    good candidates would look as good. `agreeing` is the number of the `FOLDS` choices that equal the choice on all
-    questions. `refused` says why the weights in use should be kept, `""` if the best ones should replace them.
+    `gain_seen` is the gain on all questions, which is too optimistic. `chance` is the probability that the best of equally good
+    candidates would look as good. `agreeing` counts those of the `FOLDS` choices without some questions that are the same as the
+    choice with all of them. `refused` says why the weights in use should be kept, `""` if the best ones should replace them.
     """
 
     used: RankingWeights

@@ -35,7 +35,7 @@ SWAPPED_SUBJECT = 0.74
 NEARLY_SAME = 0.78
 """The same for a negation or an antonym: "caching is enabled for static files" does not contradict "disabled for dynamic pages"."""
 ALIKE = 0.5
-"""Subject similarity from which equal figures are agreement."""
+"""If the subjects are at least so similar, equal figures are agreement."""
 LEAST_SHARED = 0.25
 """Weight of the shared words below which claims have nothing in common but figures."""
 SUBSTITUTED = 1.5

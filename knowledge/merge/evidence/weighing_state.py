@@ -72,8 +72,8 @@ class PageChange:
 class NewText(NamedTuple):
     """A unit, or the new part of one, that still needs a place on the page; `verdict` is the number of its verdict.
 
-    `beside` is the unit of the page that it belongs next to, None while its place is unknown. `whole` says that it is all of
-    the unit that came.
+    `beside` is the unit of the page that it belongs next to, None while its place is unknown. `whole` says that it is the whole
+    incoming unit.
     """
 
     verdict: int
@@ -267,11 +267,10 @@ class Weighing:
     def replacing(self, unit: Unit, number: int, *, covers: bool) -> Replacing:
         """Return whether an incoming unit may take the place of one of the page, or why it may not.
 
-        `covers` says that the new text has every word of the old one. This is where it is decided whether evidence
-        removes
-        words: a source may correct, later, what it is known to have said in the same section; any other must cover the
-        old text there and weigh at least as much (a tie goes to the newer). Everything else is added, held back, or
-        left to a person. See kb/decisions/0026 and 0054.
+        `covers` says that the new text has every word of the old one. This decides whether evidence removes words. A source may
+        later correct what it is known to have said in the same section. The text of any other source must cover the old text there
+        and weigh at least as much; of equal ones the newer counts. Everything else is added, held back, or left to a person. See
+        kb/decisions/0026 and 0054.
         """
         if self.corrects(unit, number):
             return "allowed" if self.is_later(number) else "older"

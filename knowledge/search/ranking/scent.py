@@ -48,7 +48,7 @@ ENOUGH_WORDS = 4
 LOOKED_AT = 8
 """How many shown chunks are searched for the question's words, and how many of the best are compared."""
 BEHIND = 5
-"""Index, from 0, in the ranking by words: the chunk whose score is compared with the first one's (`ScentSigns.gap`)."""
+"""The score of the chunk at this index of the ranking by words is compared with the first chunk's (`ScentSigns.gap`)."""
 
 FEWEST_OTHERS = 3
 FULL, HALF = 0.95, 0.5

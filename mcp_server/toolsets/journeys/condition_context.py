@@ -35,7 +35,7 @@ MOST_SEARCHED = 2_000
 """Characters of a text by which the knowledge base is searched for words near it."""
 OF_WORK = tuple(f"{folder}/" for folder in (LEARNINGS_FOLDER, *FOLDERS))
 NEAR_SHARE = 3
-"""The share of words that may come from the knowledge base, which has words that the text lacks."""
+"""However many words the text has itself, one in so many comes from the knowledge base, which has words that the text lacks."""
 _STATES: dict[str, ProposalState] = {
     "pending": "pending",
     "approved": "pending",

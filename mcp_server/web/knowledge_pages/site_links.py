@@ -68,7 +68,7 @@ class SiteLinks:
         return None if document is None else part_named(document, target.partition("#")[2])
 
     def inside(self, target: str) -> SiteLinks:
-        """Return the links of the embedded page, which are looked up one by one: mostly a section is embedded that has few."""
+        """Return the links of the embedded page. They are looked up one by one, since an embedded section mostly has few."""
         document = self._embedded_page(target)
         if document is None or document.path == self._path:
             return self
