@@ -73,7 +73,7 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """A file in the index: its blob, and when the file that Git compared with it last had been written (its ctime)."""
+    """A file in the index: its blob, and when the file on disk was last written (its ctime), as Git saw it when it compared them."""
 
     blob: str
     written_at: datetime

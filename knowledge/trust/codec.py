@@ -277,7 +277,7 @@ def superseded(
     Raises:
         TooManyPending: even without the replaced ones, the maximum is pending.
         OverQuota: it would exceed the allowed number of bytes.
-        ProposalSettled: it was made from one that it replaces, and that is no longer pending.
+        ProposalSettled: it was made from one of those that it replaces, which is no longer pending.
     """
     gone = [id_ for id_, _, _ in pending if id_ in replacing]
     if proposal.origin in replacing and proposal.origin not in gone:

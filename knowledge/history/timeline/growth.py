@@ -36,7 +36,7 @@ class Growth:
     async def days(self, *, pages: int, size: int, now: datetime) -> Sequence[GrowthDay]:
         """Return the days on which something changed and the day before the first, oldest first, and today; none without a history.
 
-        `pages` and `size` are those of now, from which the days are counted back.
+        `pages` and `size` are the present numbers; those of earlier days are calculated back from them.
         """
         await self._read_on()
         today = now.astimezone(UTC).date()

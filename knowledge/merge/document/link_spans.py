@@ -53,7 +53,7 @@ _QUOTE = re.compile(r" {0,3}>[ \t]?")
 
 
 class LinkSpan(NamedTuple):
-    """A reference to another file, at `start` up to `end`; its path is written at `at` up to `to`.
+    """A reference to another file, from `start` up to `end`; within it, its path is written from `at` up to `to`.
 
     `path` is that path without escapes; `anchor` is the rest of the target, `#` or `?` included, as written. `bracketed` says
     that the target is between angle brackets, where it may hold blanks.

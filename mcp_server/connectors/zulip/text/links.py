@@ -24,7 +24,7 @@ _DIRECT_WORDS = ("dm", "pm-with")
 _MESSAGE_WORDS = ("near", "id", "with")
 _LONGEST_ID = 18  # digits that fit a signed 64-bit integer
 _GROUP = 3
-"""People in a conversation, the reader included, from which on its address says `group`."""
+"""The address of a conversation says `group` if at least so many people are in it, the reader included."""
 
 
 @dataclass(frozen=True, slots=True)
