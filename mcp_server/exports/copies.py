@@ -63,6 +63,7 @@ async def export_folder(source: ExportSource, destination: Path, on_page: OnPage
     """Write pages and attachments byte for byte, and a manifest with their digests and the origins of claims."""
     vault, selection = source.vault, source.selection
     total, size = len(selection.pages) + len(selection.attachments), 0
+    # The manifest is written along with the files, so that only one page with its claims is in memory.
     with new_folder(destination, FOLDER_FORM, vault.root) as folder, (folder.root / MANIFEST).open("xb") as manifest:
         _write_line(manifest, head_line(source, FOLDER_FORM))
         for done, path in enumerate(selection.pages, 1):

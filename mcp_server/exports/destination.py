@@ -71,9 +71,11 @@ def new_folder(destination: Path, form: str, kb: Path) -> Iterator[FolderWriter]
         ExportRefused: the destination lies in the knowledge base or around it, holds something else, or was changed by hand.
     """
     _require_outside(destination, kb)
+    # Before anything is written: an export that is refused should not take minutes first.
     earlier = _earlier_export(destination, form)
     beside = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", suffix=".partial", dir=_parent_of(destination)))
     try:
+        # `mkdtemp` lets only its owner in, but an export is an ordinary folder.
         beside.chmod(0o777 & ~_umask())
         yield FolderWriter(beside)
         _put_in_place(beside, destination, earlier=earlier)

@@ -57,6 +57,7 @@ def select(vault: Vault, excluded: Sequence[str]) -> Selection:
 def _attachments(root: Path, left_out: list[LeftOut]) -> Iterator[str]:
     for above, folders, names in os.walk(root):
         where = os.path.relpath(above, root).replace(os.sep, "/").removeprefix(".").removeprefix("/")
+        # In place, so that `os.walk` does not enter the others.
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         for name in sorted(names):
             path = f"{where}/{name}" if where else name

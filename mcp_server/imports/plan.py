@@ -105,6 +105,7 @@ class Importing:
         if known is not None and self.vault.find(known.path) is None:
             if not await self._is_undone(known.path):
                 return PlannedPage(page, known.path, "skipped", IS_GONE)
+            # An import that was undone may be made again, while a page that somebody removed stays removed.
             known = None
         try:
             return await self._rehearsed(page, known.path if known else path, known, earlier.id)
@@ -152,6 +153,7 @@ class Importing:
             present = file_at(self.vault, path)
             if present is None:
                 return PlannedFile(file, path, "new")
+            # An attachment has no history to merge with, so one that differs is never replaced.
             same = revision_of(file.read()) == present
         except (KnowledgeError, BadSource) as error:
             return PlannedFile(file, path, "skipped", str(error))

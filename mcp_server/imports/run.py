@@ -44,6 +44,7 @@ async def carry_out(importing: Importing, plan: ImportPlan, now: Callable[[], da
     del counts[""]
     source = f"{plan.incoming.kind}:{plan.incoming.name}"
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "nothing new"
+    # Ends the import: without this record, the next run would continue it.
     if counts or attachments:
         intent = f"{IMPORT_FINISHED} {plan.id}: {told}, {attachments} attachments"
         await importing.ledger.commit(_entry(importing, plan.id, now(), source, intent=intent))
@@ -59,6 +60,7 @@ async def _write(importing: Importing, page: PlannedPage, failed: list[SkippedIt
     except KnowledgeError as error:
         failed.append(SkippedItem(page.path, str(error)))
         return ""
+    # Somebody edited the page after the rehearsal: what was shown is no longer what would be written.
     if not answer.writes and answer.status != "same":
         failed.append(SkippedItem(page.path, answer.note or "the page has changed since"))
         return ""
@@ -75,6 +77,7 @@ async def _copy(importing: Importing, id_: str, file: PlannedFile, at: datetime,
         failed.append(SkippedItem(file.path, str(error)))
         return False
     entry = _entry(importing, id_, at, file.file.origin, intent=f"{IMPORT_ATTACHMENT}{file.path}", digest=digest)
+    # After the file: if the process dies in between, the next run finds the same file there.
     await importing.ledger.commit(entry)
     return True
 

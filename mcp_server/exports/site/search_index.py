@@ -41,6 +41,7 @@ class SearchWords:
             found = self._having.get(word)
             if found is None:
                 found = self._having[word] = array("L")
+            # Two numbers in a flat array take 16 bytes; a tuple of them in a list would take over a hundred.
             found.extend((number, count))
 
     def scripts(self) -> Iterator[tuple[str, str]]:

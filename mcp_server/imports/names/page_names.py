@@ -33,6 +33,7 @@ def usable_name(name: str) -> str:
     if not dot or not stem or len(suffix) > _LONGEST_SUFFIX or " " in suffix:
         stem, suffix = text, ""
     room = LONGEST_NAME_BYTES - _size(suffix) - 1
+    # File systems limit names in bytes (`ignore` drops half a character at the cut), and Windows allows no dot or blank at the end.
     stem = stem.encode()[:room].decode("utf-8", "ignore").rstrip(". ") or "page"
     text = f"{stem}.{suffix}" if suffix else stem
     if is_hidden(text):

@@ -27,6 +27,7 @@ def placed(
     places = {page.path: _place(page, into, earlier) for page in found.pages}
     places |= {file.path: _below(into, file.path) for file in found.files}
     names = {page.path: _names(page) for page in found.pages}
+    # Pages that an earlier import brought are the source's own, although they are in the knowledge base already.
     foreign = set(there) - set(places.values())
     spelled_out = found.kind == OBSIDIAN and not by_name
     if not foreign and not spelled_out and all(old == new for old, new in places.items()):

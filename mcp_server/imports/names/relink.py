@@ -95,6 +95,7 @@ class Relinker:
         if any(old != new for old, new in moves.items()):
             after = update_links(text, page=path, moves=moves, names=targets)
         now = links_in(after)
+        # Otherwise it is unknown which link was which.
         if len(now) == len(before):
             after = self._to_these(self._place(path), after, now, [moves.get(one or "") for one in led])
             changed = zip(before, links_in(after), strict=False)
@@ -132,6 +133,7 @@ class Relinker:
         parts: list[str] = []
         at = 0
         for link in links_in(text):
+            # The first: it is inside a link that was just rewritten, such as a picture in the label of one.
             if link.at < at or resolve(path, link, targets) is not None:
                 continue
             meant = self.other(path, link)

@@ -187,6 +187,7 @@ _TAGS = {
 
 def _decoded(raw: bytes) -> str:
     """Return an HTML file as text, in the encoding that it names, or else UTF-8."""
+    # UTF-16 has a zero byte beside each letter, so the search for a named encoding would find nothing.
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return raw.decode("utf-16", "replace")
     named = _CHARSET.search(raw[:2048])
@@ -196,6 +197,7 @@ def _decoded(raw: bytes) -> str:
             return unicodedata.normalize("NFC", raw.decode(encoding).removeprefix("\ufeff"))
         except (LookupError, UnicodeDecodeError):
             continue
+    # The usual encoding of old pages that name none.
     return raw.decode("cp1252", "replace")
 
 
@@ -215,6 +217,7 @@ def _require_harmless(raw: bytes) -> None:
                 if entry.file_size > min(left, LARGEST_FILE):
                     raise BadSource(f"it unpacks to more than {LARGEST_PARTS >> 20} MiB")
                 with archive.open(entry) as part:
+                    # The size that an archive states may be a lie, so what comes out is counted as well.
                     content = part.read(left + 1)
                 left -= len(content)
                 if left < 0:
@@ -238,6 +241,7 @@ def _require_plain_xml(content: bytes) -> None:
     def begin(*_: object) -> None:
         nonlocal depth
         depth += 1
+        # The converter follows the elements by recursion, and would exhaust the stack.
         if depth > 200:
             raise BadSource("its XML is nested too deep")
 

@@ -107,6 +107,7 @@ def _pages(export: _Export, relinker: Relinker, skipped: list[SkippedItem]) -> I
         relinker.lost += [LostLink(relinker.places[path], found[1]) for found in _WEB_LINK.finditer(text)]
         if not text.endswith("\n"):
             text += "\n"
+        # A page that has front matter keeps it as it is; its origin is in the audit all the same.
         if not text.startswith("---"):
             text = f"{front_matter({'source': f'{KIND}:{key}'})}\n{text}"
         yield IncomingPage(f"{KIND}:{key}", relinker.places[path], text.encode("utf-8", "replace"))

@@ -62,6 +62,7 @@ class SourceTree:
         try:
             with self.files[path].opens() as file:
                 while part := file.read(PART_BYTES):
+                    # Counted while reading, because an archive may state any size for a file.
                     size += len(part)
                     if size > most:
                         raise BadSource(f"it has more than {most >> 20} MiB")
@@ -104,6 +105,7 @@ def _add_folder(tree: SourceTree, root: Path, stack: contextlib.ExitStack) -> No
         for name in sorted(names):
             status = (Path(above) / name).lstat()
             if stat.S_ISREG(status.st_mode):
+                # Opened when it is read, one at a time: a source has more files than a process may have open.
                 opens = _opener(root, where, name)
                 _add(tree, SourceFile(f"{prefix}{name}", status.st_size, opens), stack, depth=0)
             else:
@@ -168,6 +170,7 @@ def _add(tree: SourceTree, file: SourceFile, stack: contextlib.ExitStack, *, dep
     if depth and file.path.lower().endswith(".zip") and depth < DEEPEST_ARCHIVE:
         unpacked = stack.enter_context(tempfile.SpooledTemporaryFile(max_size=PART_BYTES))  # noqa: SIM115 - the stack closes it
         try:
+            # Unpacked first: a zip archive is read from its end, and to go back in a packed file, it is unpacked again.
             unpacked.write(tree.attachment(file.path))
         except BadSource as error:
             tree.skipped.append(SkippedItem(file.path, str(error)))
