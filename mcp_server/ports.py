@@ -284,7 +284,7 @@ class TrustServices(HasState, HasReviewPage, HasTaints, HasTools, HasWaits, Prot
 
 
 class KnowledgeServices(
-    HasState, HasTaints, HasTools, HasPages, HasWriting, HasModel, HasConnectors, HasJourneys, Protocol
+    HasState, HasTaints, HasTools, HasPages, HasWriting, HasModel, HasConnectors, HasJourneys, HasAccess, Protocol
 ):
     """For the tools on pages."""
 

@@ -116,6 +116,13 @@ class PathAccess:
         """Return the paths that the caller may read, in their order."""
         return [path for path in paths if self.may_read(path)] if self.rights else list(paths)
 
+    def where_readable_for(self, other: PathAccess) -> PathAccess:
+        """Return this access with what `other` may not read hidden, too."""
+        if self.reads_what(other) and other.reads_what(self):
+            return self
+        keys = {"", *self.rights, *other.rights}
+        return PathAccess({key: self.right(key) if other.may_read(key) else Right.NONE for key in keys})
+
     def reads_what(self, other: PathAccess) -> bool:
         """Return whether the caller may read everything that `other` may read."""
         # Rights change only at folders that have rules, so looking there and at the root is enough.

@@ -237,6 +237,7 @@ async def open_app(
             for_callers,
             proposing,
             as_caller=for_callers.as_caller,
+            as_beginner=for_callers.as_beginner,
             fair_use=_fair_use(settings.call_limits, base.state, tasks),
         )
         executor = ProposalExecutor(

@@ -12,10 +12,11 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from knowledge.access.rules import UNNAMED, PathAccess
 from knowledge.errors import KnowledgeError, OutcomeUnknown, UnmarksNow
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
@@ -31,6 +32,7 @@ from mcp_server.gate.journey_hook import SHOWN_ARGUMENTS, SUBJECT_ARGUMENTS, Jou
 from mcp_server.gate.policy import Allow, Decision, Grant, Propose, Refuse, Trust, decide, limited
 from mcp_server.gate.taint import origin_of, tainted_texts
 from mcp_server.gate.trust.folder_rights import (
+    AsBeginner,
     AsCaller,
     as_everybody,
     reason_to_propose,
@@ -42,6 +44,9 @@ from mcp_server.ports import GateServices
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
 from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview
 
+if TYPE_CHECKING:
+    from agents.engine.progress.position import JourneyPosition
+
 logger = logging.getLogger("knowledge_forge.gate")
 
 CLOSED = "refused: the state database cannot be read, so trust is unknown; try again in a moment"
@@ -52,6 +57,7 @@ MOST_OFFERED = 10
 """How many places a proposal offers a person to trust."""
 COUNTS_S = 1.0
 """How long a trust record is valid within one call. If planning takes longer, the record is read again."""
+NOT_TOLD = "it failed, and its caller may read more than the one who began this journey"
 CRASHED = "failed inside the server; nothing was changed. Run `knowledge-forge doctor` to look for the cause"
 CRASHED_ELSEWHERE = "failed inside the server, and the act may have been done: check before you repeat it"
 
@@ -114,6 +120,7 @@ class Gate:
         clock: Callable[[], float] = time.monotonic,
         fair_use: FairUse | None = None,
         as_caller: AsCaller = as_everybody,
+        as_beginner: AsBeginner = as_everybody,
     ) -> None:
         self.fair_use = fair_use or FairUse()
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
@@ -122,6 +129,7 @@ class Gate:
         self._address = services.review_address
         self.as_caller = as_caller
         """Binds a caller, so that the services show only what that caller may read."""
+        self._as_beginner = as_beginner
         self._remembered: dict[str, tuple[Grant, float]] = {}
 
     def spec(self, name: str) -> AnySpec | None:
@@ -174,21 +182,36 @@ class Gate:
             call = replace(call, access=access)
             if journey := spec.journey_of(asked):
                 require_handle(call.principal, journey)
-                return await self._in_journey(spec, replace(call, journey=journey), asked)
+                return await self._of_a_journey(spec, replace(call, journey=journey), asked)
             return await self._run(spec, call, asked)
 
-    async def _in_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
-        """Answer a call that belongs to a journey, if its phase allows the tool. The journey records its start and end."""
+    async def _of_a_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
+        """Answer a call that belongs to a journey, with nothing that is hidden from the one who began it: the journey records it."""
         # Looking up the journey already reveals something, so even a tool of level 0 needs the level for reading here.
         decision = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)
         if isinstance(decision, Refuse):
             return CallFailed(decision.why)
+        position = await self._services.journeys.position(call.journey)
+        async with self._as_beginner(position.state.principal) as shown:
+            quietly = shown != call.access
+            return await self._in_journey(spec, replace(call, access=shown), asked, position, quietly=quietly)
+
+    async def _in_journey(
+        self, spec: AnySpec, call: Call, asked: Any, position: JourneyPosition, *, quietly: bool
+    ) -> Outcome:
+        """Answer the call if the journey's phase allows the tool. The journey records its start and end.
+
+        `quietly`: it does not record the words of a caller who may read more than the one who began it.
+        """
         arguments = asked.model_dump(mode="json", include={*SUBJECT_ARGUMENTS, *SHOWN_ARGUMENTS})
-        begun = await self._journey_hook.begin(call, spec.name, spec.hash_of(asked), subject_of(arguments), arguments)
+        subject = "" if quietly else subject_of(arguments)
+        begun = await self._journey_hook.begin(
+            call, spec.name, spec.hash_of(asked), subject, arguments, position=position
+        )
         try:
             outcome = await self._run(spec, call, asked)
         except KnowledgeError as error:
-            await self._journey_hook.failed(call, begun, str(error))
+            await self._journey_hook.failed(call, begun, NOT_TOLD if quietly else str(error))
             raise
         except Exception as error:
             await self._journey_hook.failed(call, begun, crashed(error))
@@ -199,7 +222,7 @@ class Gate:
                 await self._journey_hook.failed(call, begun, CANCELLED)
             raise
         if isinstance(outcome, CallFailed):
-            await self._journey_hook.failed(call, begun, outcome.why)
+            await self._journey_hook.failed(call, begun, NOT_TOLD if quietly else outcome.why)
         else:
             await self._journey_hook.succeeded(call, begun, outcome.content)
         return outcome
@@ -272,7 +295,8 @@ class Gate:
             foreign = sorted({origin for origin in read if home is None or place_of(origin) != home})
             if foreign:
                 teaching = ", and this page tells agents what to do" if plan.teaches else ""
-                taint = f"You read text from {_listed(foreign)}, which nobody has vouched for{teaching}"
+                named = _listed(_named(foreign, call.access))
+                taint = f"You read text from {named}, which nobody has vouched for{teaching}"
                 places = tuple(sorted({place for origin in foreign if (place := place_to_trust(origin))}))[
                     :MOST_OFFERED
                 ]
@@ -342,8 +366,9 @@ class Gate:
     ) -> CallAnswered:
         """Return the answer as the present caller may read it: it names no hidden page as a source. Each answer is made here."""
         access = self._services.access
-        shown = content if access.reads_all else without_hidden_sources(content, access)
-        return CallAnswered(dict(shown), waits, origins)
+        if access.reads_all:
+            return CallAnswered(dict(content), waits, origins)
+        return CallAnswered(without_hidden_sources(content, access), waits, _named(origins, access))
 
     async def _unsettled(
         self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any], answer: Any
@@ -431,6 +456,11 @@ def _word_for(outcome: Outcome) -> str:
     if isinstance(outcome, CallFailed):
         return "unsure" if outcome.unsure else "failed"
     return DONE if outcome.waits is None else "proposed"
+
+
+def _named(origins: Sequence[str], access: PathAccess) -> tuple[str, ...]:
+    """Return the origins, each once; one that is hidden has no name: others may have read it in the same journey."""
+    return tuple(dict.fromkeys(one if access.may_name(one) else UNNAMED for one in origins))
 
 
 def _listed(origins: Sequence[str]) -> str:

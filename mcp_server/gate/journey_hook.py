@@ -54,18 +54,24 @@ class JourneyHook:
         self._services, self._clock = services, clock
 
     async def begin(
-        self, call: Call, tool: str, arguments_hash: str, summary: str, arguments: Mapping[str, Any]
+        self,
+        call: Call,
+        tool: str,
+        arguments_hash: str,
+        summary: str,
+        arguments: Mapping[str, Any],
+        *,
+        position: JourneyPosition,
     ) -> JourneyCall:
-        """Record the start of the call. A call that the phase doesn't allow is recorded as failed.
+        """Record the start of the call in the journey at that position. A call that the phase doesn't allow is recorded as failed.
 
         Of the arguments only those are kept that say which part of a page was read, or the fingerprint of a search.
 
         Raises:
-            ToolOutsidePhase, JourneyOver, WaitsForPerson, NoSuchJourney: the call is not allowed.
+            ToolOutsidePhase, JourneyOver, WaitsForPerson: the call is not allowed.
         """
         from agents.errors import AgentError
 
-        position = await self._services.journeys.position(call.journey)
         begun = JourneyCall(
             secrets.token_hex(4), tool, position.state.phase, self._clock(), shown.request_facts(tool, arguments)
         )

@@ -129,22 +129,35 @@ class CallerServices:
             StorageError: the rules, or the view, can't be read now. Nothing may be answered then.
         """
         access = await self._load_access(principal.id)
+        async with self._bound_to(principal, access):
+            yield access
+
+    @asynccontextmanager
+    async def _bound_to(self, principal: Principal, access: PathAccess) -> AsyncIterator[None]:
         shared = None if access.reads_all else await self._shared(access)
         token = _bound.set(BoundCaller(principal, access, shared))
         try:
-            yield access
+            yield
         finally:
             _bound.reset(token)
 
     @asynccontextmanager
-    async def as_beginner(self, principal_id: str) -> AsyncIterator[None]:
-        """Outside of a request, show only what the principal that began a journey may read. Within a request nothing changes."""
-        if _bound.get() is not None:
-            yield
-            return
-        user, _, host = principal_id.rpartition("@")
-        async with self.as_caller(Principal(user, host)):
-            yield
+    async def as_beginner(self, principal_id: str) -> AsyncIterator[PathAccess]:
+        """Show only what the principal that began a journey may read, and within a request also its caller; yield that access.
+
+        What is read in a journey is recorded there, and shown to the one who began it.
+        """
+        bound = _bound.get()
+        if bound is None:
+            user, _, host = principal_id.rpartition("@")
+            async with self.as_caller(Principal(user, host)) as access:
+                yield access
+        elif bound.principal.id == principal_id:
+            yield bound.access
+        else:
+            access = bound.access.where_readable_for(await self._load_access(principal_id))
+            async with self._bound_to(bound.principal, access):
+                yield access
 
     async def may_see_work_of(self, principal_id: str) -> bool:
         """Return whether the caller may see what that principal has begun: its own work, and work that rests on nothing hidden."""
@@ -374,6 +387,7 @@ def callers_services(
             *(base, found, agents, quotas, load_substance()),
             vault=view.vault,
             seen=lambda journeys: seen_journeys.SeenJourneys(journeys, found.may_see_work_of),
+            as_beginner=found.as_beginner,
         )
         return runner
 

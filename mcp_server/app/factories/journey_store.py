@@ -29,14 +29,14 @@ CHANCE_BYTES = 4
 """Random bytes that distinguish the conversations of one agent."""
 
 
-AsBeginner: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
+AsBeginner: TypeAlias = Callable[[str], AbstractAsyncContextManager[object]]
 """While the block runs, only what the principal with that id may read is shown."""
 
 
 class LookOfBeginner:
     """Looks with the rights of the person who began the journey: what is recorded in it must hold nothing that is hidden from them."""
 
-    def __init__(self, look: Look, as_beginner: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+    def __init__(self, look: Look, as_beginner: Callable[[], AbstractAsyncContextManager[object]]) -> None:
         self._look, self._as_beginner = look, as_beginner
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
@@ -63,7 +63,7 @@ def runner_on(
     """Return the runner of the knowledge base's journeys, with these agents or all of them. Call it once.
 
     For a caller who may not read everything, `vault` has what may be read, and `seen` leaves out journeys. `as_beginner` limits what
-    a journey sees to what the principal may read who began it, when a person or the server itself takes it on.
+    a journey sees to what the principal may read who began it, whoever takes it on.
     """
     vault = vault or base.vault
     store, files = seen(journeys_in(base.state, quotas)), VaultFiles(vault)

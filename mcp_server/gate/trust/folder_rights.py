@@ -15,9 +15,12 @@ LoadAccess: TypeAlias = Callable[[str], Awaitable[PathAccess]]
 AsCaller: TypeAlias = Callable[[Principal], AbstractAsyncContextManager[PathAccess]]
 """While the block runs, every service shows only what the caller may read. Yields the caller's access."""
 
+AsBeginner: TypeAlias = Callable[[str], AbstractAsyncContextManager[PathAccess]]
+"""While the block runs, hides also what the principal with that id, who began a journey, may not read. Yields the access."""
+
 
 @asynccontextmanager
-async def as_everybody(_principal: Principal) -> AsyncIterator[PathAccess]:
+async def as_everybody(_principal: Principal | str) -> AsyncIterator[PathAccess]:
     """Restrict nothing."""
     yield UNRESTRICTED
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from agents.errors import NoSuchAgent
+from agents.errors import NoSuchAgent, NoSuchJourney
 from knowledge.contradictions.record import disagreement, one_line
 from knowledge.errors import KnowledgeError
 from knowledge.history.acts import APPROVED_BY
@@ -233,7 +233,7 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
     repeated = call.repeats if approved else (await services.taints.repeated(call.principal.id, content)).items()
     found = list(repeated)
     if found and of_a_journey:
-        of_journey = await services.taints.of_journey(arguments.source.partition(":")[2])
+        of_journey = await _read_in(services, arguments.source.partition(":")[2])
         found = [(digest, origin) for digest, origin in found if origin not in of_journey]
     named = _place(arguments.source)
     return MergeRequest(
@@ -253,6 +253,16 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
         judgement=PairJudgement(call.doubts) if approved else None,
         repeats=tuple(sorted((digest, origin) for digest, origin in found if _place(origin) != named)),
     )
+
+
+async def _read_in(services: KnowledgeServices, journey: str) -> Collection[str]:
+    """Return the untrusted origins that were read in the journey; none of one that the caller may not see."""
+    if not services.access.reads_all:
+        try:
+            await services.journeys.store.journey(journey)
+        except NoSuchJourney:
+            return ()
+    return await services.taints.of_journey(journey)
 
 
 async def _inherited(services: KnowledgeServices, source: str) -> str:
@@ -333,7 +343,7 @@ async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeAr
             if (kind := source_kind(one.source)) in FETCHED_KINDS:
                 found.append(origin_of(one.path, one.source))
             elif kind == JOURNEY:
-                found += await services.taints.of_journey(one.source.partition(":")[2])
+                found += await _read_in(services, one.source.partition(":")[2])
         origins = tuple(dict.fromkeys(found))
     unsettled = partial(_unsettled_claims, services, arguments)
     planned = await _settled(

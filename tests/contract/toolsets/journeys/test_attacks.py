@@ -367,7 +367,9 @@ async def test_a_call_that_began_in_the_phase_before_shows_nothing_in_this_one(t
         services, journey = host.app.services, await host.start()
         journey_hook = JourneyHook(services)
         call = Call(Principal(os_user(), "desktop"), journey=journey)
-        slow = await journey_hook.begin(call, "kb_map", "", "", {})
+        slow = await journey_hook.begin(
+            call, "kb_map", "", "", {}, position=await services.journeys.position(call.journey)
+        )
         await host.call("journey_submit", journey_id=journey, version=1, work=TWO)
         await host.call("journey_decide", journey_id=journey, version=2, decision="approve")
         await journey_hook.succeeded(call, slow, {"path": ""})
