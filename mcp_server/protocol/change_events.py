@@ -13,7 +13,14 @@ from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, EmptyResult, SubscribeRequestParams, UnsubscribeRequestParams
+from mcp_types import (
+    INVALID_PARAMS,
+    EmptyResult,
+    Prompt,
+    Resource,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
 from mcp_types.version import is_version_at_least
 
 from knowledge.pages.paths import AGENTS_FOLDER, SKILLS_FOLDER, ancestors
@@ -41,7 +48,7 @@ FIRST_LOOK_S = 1.0
 LONGEST_ADDRESS = 2_000
 """Bytes of an address that a session over HTTP can subscribe to. No resource here has a longer one."""
 AGENTS_CHANGED = tuple(Event(0, "doc", folder) for folder in (AGENTS_FOLDER, SKILLS_FOLDER))
-"""The changes behind a new list of prompts or resources: besides fixed ones it has the team's agents."""
+"""The changes behind a new list if it is not known whose it is: besides fixed entries it has the team's agents."""
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 
 
@@ -214,25 +221,44 @@ async def follow_changes(state: StateStore, bus: ReadersBus, sessions: SessionSu
 async def _follow_lists(server: ForgeServer, bus: ReadersBus, sessions: SessionSubscribers) -> None:
     """Publish each change of this process's lists of prompts and resources, forever.
 
-    The lists themselves are compared, so a change is noticed whichever process or program made it.
+    The lists themselves are compared, so a change is noticed whichever process or program made it. It is told to those who may read
+    the file of an agent that came, went or changed.
     """
-    seen_prompts, seen_resources = None, None
+    seen_prompts, seen_resources, before = None, None, dict[str, str]()
     pause_s = FIRST_LOOK_S
     while True:
         await anyio.sleep(pause_s)
         pause_s = LISTS_LOOK_S
         try:
             prompts, resources = await server.list_prompts(), await server.list_resources()
+            origins = await server.origins()
         except Exception:  # the sources of the lists can't be read now; the next check tries again
             logger.warning("cannot check the lists of prompts and resources for changes now", exc_info=True)
             continue
-        if prompts != (seen_prompts or server.first_prompts):
-            await bus.publish(PromptsListChanged(), AGENTS_CHANGED)
-            await sessions.list_changed("prompts", AGENTS_CHANGED)
-        if resources != (seen_resources or server.first_resources):
-            await bus.publish(ResourcesListChanged(), AGENTS_CHANGED)
-            await sessions.list_changed("resources", AGENTS_CHANGED)
-        seen_prompts, seen_resources = prompts, resources
+        earlier_prompts = seen_prompts or server.first_prompts or []
+        earlier_resources = seen_resources or server.first_resources or []
+        if prompts != earlier_prompts:
+            changes = _of_agents(_changed(earlier_prompts, prompts), before, origins)
+            await bus.publish(PromptsListChanged(), changes)
+            await sessions.list_changed("prompts", changes)
+        if resources != earlier_resources:
+            changes = _of_agents(_changed(earlier_resources, resources), before, origins)
+            await bus.publish(ResourcesListChanged(), changes)
+            await sessions.list_changed("resources", changes)
+        seen_prompts, seen_resources, before = prompts, resources, dict(origins)
+
+
+def _changed(before: Sequence[Prompt | Resource], after: Sequence[Prompt | Resource]) -> list[str]:
+    """Return the names of the entries that are in only one of the lists, or differ. Pure."""
+    old, new = ({one.name: one for one in listed} for listed in (before, after))
+    return [name for name in {**old, **new} if old.get(name) != new.get(name)]
+
+
+def _of_agents(names: Sequence[str], before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[Event]:
+    """Return a change of the file of each agent, where it was and where it is. Pure."""
+    files = [known.get(name) for name in names for known in (before, after)]
+    found = tuple(Event(0, "doc", file) for file in dict.fromkeys(files) if file)
+    return found or AGENTS_CHANGED
 
 
 async def _follow_events(state: StateStore, bus: ReadersBus, sessions: SessionSubscribers) -> None:

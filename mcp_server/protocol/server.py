@@ -97,6 +97,8 @@ class OfferedPrompt:
     description: str
     arguments: tuple[PromptArgument, ...]
     text: Callable[[Mapping[str, str]], Awaitable[str]]
+    origin: str = ""
+    """The file that it is made from, "" if it is built in."""
 
     @property
     def listed(self) -> Prompt:
@@ -141,8 +143,9 @@ OfferedResources = Callable[[], Awaitable[Sequence[Resource]]]
 class ForgeServer(MCPServer[Any]):
     """MCPServer with typed errors for prompts, lists that change while it runs, and tools that only the gate can run.
 
-    `first_prompts` and `first_resources` are the lists as first shown; later lists are compared with them. `named` returns the
-    principal of a bearer token; the server can't be served over HTTP without it. `spec_of` returns the declaration of a tool.
+    `first_prompts` and `first_resources` are the lists as first shown; later lists are compared with them, so a list for which
+    `shows_all` is false, made for a caller who may not read everything, is no first one. `named` returns the principal of a bearer
+    token; the server can't be served over HTTP without it. `spec_of` returns the declaration of a tool.
     `make_sessions` makes what serves HTTP sessions of the 2025 protocol.
     """
 
@@ -153,6 +156,7 @@ class ForgeServer(MCPServer[Any]):
         self._offered_resources: list[OfferedResources] = []
         self.first_prompts: list[Prompt] | None = None
         self.first_resources: list[Resource] | None = None
+        self.shows_all: Callable[[], bool] = lambda: True
         self.named: Callable[[str], Awaitable[Principal]] | None = None
         self.spec_of: Callable[[str], AnySpec | None] = lambda _name: None
         self.make_sessions: SessionManagers = StreamableHTTPSessionManager
@@ -177,8 +181,13 @@ class ForgeServer(MCPServer[Any]):
     async def list_prompts(self) -> list[Prompt]:
         """Return the fixed prompts and those offered now."""
         found = [*await super().list_prompts(), *(prompt.listed for prompt in (await self._offered()).values())]
-        self.first_prompts = found if self.first_prompts is None else self.first_prompts
+        if self.first_prompts is None and self.shows_all():
+            self.first_prompts = found
         return found
+
+    async def origins(self) -> Mapping[str, str]:
+        """Return the file that each prompt offered now is made from, by the prompt's name."""
+        return {name: prompt.origin for name, prompt in (await self._offered()).items() if prompt.origin}
 
     async def _offered(self) -> dict[str, OfferedPrompt]:
         """Return the prompts offered now, by name, without those whose name a fixed prompt has."""
@@ -197,7 +206,8 @@ class ForgeServer(MCPServer[Any]):
             for resource in await offered():
                 found.setdefault(str(resource.uri), resource)
         resources = list(found.values())
-        self.first_resources = resources if self.first_resources is None else self.first_resources
+        if self.first_resources is None and self.shows_all():
+            self.first_resources = resources
         return resources
 
     def over_http(self, path: str, security: TransportSecuritySettings, **more: Any) -> Starlette:

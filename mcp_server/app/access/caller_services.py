@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from knowledge.search.finder import Finder
     from knowledge.search.reading_ledger import ReadingLedger
     from knowledge.search.tiers import Tiers
-    from knowledge.state.ports import Event, IndexStore, StateStore
+    from knowledge.state.ports import Event, IndexPosition, IndexStore, StateStore
     from knowledge.state.quota.bounds import Quotas
     from knowledge.writing.files.outside_changes import OutsideChanges
     from knowledge.writing.files.recovery import Recovery
@@ -75,6 +75,21 @@ class SharedView:
         self.view, self._services, self._write, self._lead = view, services, write, lead
         state = readable_state.ReadableState(services.state, view.ledger, access)
         self.state = cast("StateStore", state)
+        self._announced: tuple[int, IndexPosition] | None = None
+        self._has_news = True
+
+    async def begin_news(self) -> None:
+        """Note what there is when the first caller is served here: news are what comes after it."""
+        if self._announced is None:
+            self._announced = 0, await self.view.index.position()
+
+    async def has_news(self, seq: int) -> bool:
+        """Return whether a readable page may have changed since the last event that was asked about; `seq` is the event's number."""
+        if self._announced is None or self._announced[0] != seq:
+            position = await self.view.index.position()
+            self._has_news = self._announced is None or self._announced[1] != position
+            self._announced = seq, position
+        return self._has_news
 
     @cached_property
     def writing(self) -> Writing:
@@ -134,7 +149,10 @@ class CallerServices:
 
     @asynccontextmanager
     async def _bound_to(self, principal: Principal, access: PathAccess) -> AsyncIterator[None]:
-        shared = None if access.reads_all else await self._shared(access)
+        shared = None
+        if not access.reads_all:
+            shared = await self._shared(access)
+            await shared.begin_news()
         token = _bound.set(BoundCaller(principal, access, shared))
         try:
             yield
@@ -178,8 +196,11 @@ class CallerServices:
                     return True
             elif change.topic not in ("doc", "map"):
                 return True  # only its maker knows the id of a proposal, a run or a task
-            elif access.may_read(change.key) or (change.topic == "map" and access.may_enter(change.key)):
-                return True
+            else:
+                # Very many changes are one event about the whole map, and may all be of hidden pages.
+                of_all = change.topic == "map" and not change.key
+                if await (await self._shared(access)).has_news(change.seq) if of_all else access.may_read(change.key):
+                    return True
         return False
 
     async def _shared(self, access: PathAccess) -> SharedView:

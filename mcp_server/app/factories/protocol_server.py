@@ -79,6 +79,7 @@ def served_protocol(
     seams = Seams(gate, _identifier(settings, callers), approvals, services)
     built = _server(specs, seams, bus, _request_state(settings, key))
     built.named, built.spec_of = callers.named, gate.spec
+    built.shows_all = lambda: services.access.reads_all
     built.make_sessions = lambda server, **more: session_managers.SharedSessions(
         server, session_ids.SessionIds(key, services.now), notes, sessions, **more
     )

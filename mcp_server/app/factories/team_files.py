@@ -52,7 +52,7 @@ class VaultFiles:
         found = []
         for path in self._below(str(folder), name, 0) if self._vault.is_plain(name) else [name]:
             status = self._status(path)
-            if status is not None and (not stat.S_ISREG(status.st_mode) or self._vault.file_stamp(path) is not None):
+            if status is not None and self._shows(path, status):
                 stamp = stamp_of(status)
                 found.append(ListedFile(path, stamp.size, f"{stamp.size}-{stamp.mtime_ns}-{stamp.inode}"))
         return sorted(found, key=lambda entry: entry.path)
@@ -68,6 +68,12 @@ class VaultFiles:
                         yield from self._below(entry.path, inside, depth + 1)
                 elif entry.name.endswith(SUFFIXES):
                     yield inside
+
+    def _shows(self, path: str, status: os.stat_result) -> bool:
+        """Return whether the file is one of this vault, which may have only what a caller may read."""
+        if stat.S_ISLNK(status.st_mode):
+            return not self._vault.is_plain(path)
+        return not stat.S_ISREG(status.st_mode) or self._vault.file_stamp(path) is not None
 
     def _status(self, path: str) -> os.stat_result | None:
         """Return the status of the file at the path, without following a link; None if it is gone."""

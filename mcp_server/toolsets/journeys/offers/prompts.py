@@ -50,7 +50,12 @@ class JourneyPrompts:
         )
         agents = [
             OfferedPrompt(
-                agent.name, agent.title, agent.summary, (_BRIEF, _JOURNEY_ID), partial(self._lead, agent.name)
+                agent.name,
+                agent.title,
+                agent.summary,
+                (_BRIEF, _JOURNEY_ID),
+                partial(self._lead, agent.name),
+                getattr(agent, "origin", ""),
             )
             for agent in await listed_agents(self._services)
         ]
