@@ -7,6 +7,7 @@ import importlib
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from jsonschema import Draft202012Validator
 
+from tests.support.processes import starts
 from tests.support.state.postgres import fragile_postgres, postgres, schema
 
 __all__ = ["fragile_postgres", "postgres", "schema"]
@@ -79,6 +81,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(folder)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """End the process that has loaded the program."""
+    starts.LOADED.close()
+
+
+@pytest.fixture
+def new_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start each program as a new Python, for what a copy of a loaded process does not have, such as memory of its own."""
+    monkeypatch.setattr(subprocess, "Popen", starts.NewPython)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_settings_of_this_account(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Keep the configuration file of whoever runs the tests out of them."""
@@ -93,13 +107,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Let Ctrl-C end processes that tests start, and check each JSON Schema once.
+    """Let Ctrl-C end processes that tests start, load the program once for all of them, and check each JSON Schema once.
 
     Every client checks the schemas of all tools that it calls, which is half of what many tests do.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell's background commands ignore it, and so would everything that they start: tests that interrupt would wait forever.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if os.environ.get("KF_REQUIRE_EXTERNAL") != "1":
+        starts.install()
     check, sound = Draft202012Validator.check_schema, set[str]()
 
     def check_once(schema: Any, *more: Any, **named: Any) -> None:

@@ -79,6 +79,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
             started.process.kill()
 
 
+@pytest.mark.usefixtures("new_python")
 def test_a_line_that_is_too_long_is_answered_and_the_server_lives(server: Server) -> None:
     """A line limit of 8 MiB in front of the SDK."""
     assert server.ask(HELLO)["result"]["serverInfo"]["name"] == "knowledge-forge"
