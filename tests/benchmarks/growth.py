@@ -36,7 +36,7 @@ QUESTIONS, WARM_UP = 200, 20
 TURNS = 3
 """How often each engine is measured, in turns with the others, so that a busy moment of the machine meets all of them."""
 BUILDING_S = 3_600
-"""How long a Qdrant server may build its graphs."""
+"""How long a server may build its graphs."""
 PAGE = ROOT / "kb" / "reference" / "growth.md"
 PICTURE = PAGE.with_suffix(".svg")
 KEPT = Path(__file__).with_suffix(".json")
@@ -224,7 +224,7 @@ for what to choose.
 
 
 def _read(url: str) -> Any:
-    with urlopen(url, timeout=60) as response:  # noqa: S310 - the address that the caller gave
+    with urlopen(url, timeout=BUILDING_S) as response:  # noqa: S310 - the address that the caller gave
         return json.load(response)
 
 

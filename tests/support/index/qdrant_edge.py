@@ -28,7 +28,10 @@ LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 class Collection:
-    """One shard with its graphs, which are built when somebody asks for the status after a change."""
+    """One shard with its graphs, which are built when somebody asks for the status after a change.
+
+    The library lets nothing else run in this process meanwhile, so the answer comes when they are built.
+    """
 
     def __init__(self, folder: Path, vectors: Mapping[str, Any] | None = None) -> None:
         if vectors is None:
@@ -37,13 +40,12 @@ class Collection:
             folder.mkdir(parents=True)
             self.shard = edge.EdgeShard.create(str(folder), _config(vectors))
         self._changed = True
-        self._building: asyncio.Task[None] | None = None
 
     def put(self, points: list[dict[str, Any]]) -> None:
         made = [edge.Point(point["id"], point["vector"], point["payload"]) for point in points]
         self._update(edge.UpdateOperation.upsert_points(made))
 
-    def delete(self, numbers: list[int]) -> None:
+    def delete(self, numbers: list[Any]) -> None:
         self._update(edge.UpdateOperation.delete_points(numbers))
 
     def _update(self, operation: Any) -> None:
@@ -51,17 +53,11 @@ class Collection:
         self._changed = True
 
     def status(self) -> str:
-        if self._building and self._building.done():
-            self._building.result()
-            self._building = None
-        if self._changed and self._building is None:
+        if self._changed:
+            self.shard.optimize()
+            self.shard.flush()
             self._changed = False
-            self._building = asyncio.create_task(self._build())
-        return "yellow" if self._building else "green"
-
-    async def _build(self) -> None:
-        await asyncio.to_thread(self.shard.optimize)
-        await asyncio.to_thread(self.shard.flush)
+        return "green"
 
     def query(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         if asked.get("filter"):
@@ -75,7 +71,8 @@ class Collection:
             )
         )
         return [
-            {"id": hit.id, "version": 0, "score": hit.score, "payload": {"doc": hit.payload["doc"]}} for hit in found
+            {"id": hit.id, "version": 0, "score": hit.score, "payload": {"doc": (hit.payload or {})["doc"]}}
+            for hit in found
         ]
 
 
