@@ -546,6 +546,14 @@ class TooManyChanges(KnowledgeError):
         )
 
 
+class NotOpen(KnowledgeError):
+    """There is no contradiction with that id, or it is not in the state that the act needs. Nothing was changed."""
+
+    def __init__(self, flag_id: int, why: str) -> None:
+        self.id = flag_id
+        super().__init__(why)
+
+
 class ConfiguresNow(KnowledgeError):
     """Because of a write in the meantime, a planned change would affect the configuration of the server."""
 

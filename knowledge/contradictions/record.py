@@ -9,7 +9,7 @@ from datetime import datetime
 import anyio.to_thread
 
 from knowledge.contradictions.statement_place import may_say, places_of
-from knowledge.errors import KnowledgeError
+from knowledge.errors import KnowledgeError, NotOpen
 from knowledge.history.ports import Actor, Flag, HistoryEntry, Ledger, Settlement
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import CUT_MARK, Dismissal, Ruling, Side
@@ -26,22 +26,6 @@ REVISITED = 100
 LONGEST_REASON = 500
 DISMISS, REOPEN = "contradiction.dismiss", "contradiction.reopen"
 """The names of a person's acts in the audit log."""
-
-
-class NotOpen(KnowledgeError):
-    """There is no such contradiction, or it is not in the state that the act needs. Nothing was changed."""
-
-    def __init__(self, flag_id: int, found: Flag | None) -> None:
-        self.id = flag_id
-        if found is None:
-            why = f"there is no contradiction {flag_id}; list them to see their numbers"
-        elif found.settled_at is not None:
-            why = f"contradiction {flag_id} is settled: {settled_sentence(found)}"
-        elif found.dismissal is not None:
-            why = f"contradiction {flag_id} was already dismissed by {found.dismissal.by}"
-        else:
-            why = f"contradiction {flag_id} is open: it was not dismissed"
-        super().__init__(why)
 
 
 class NoReason(KnowledgeError):
@@ -112,14 +96,14 @@ class Contradictions:
             await self._revive_those([flag])
             flag = await self._ledger.flag(flag_id)
         if flag is None:
-            raise NotOpen(flag_id, None)
+            raise _not_open(flag_id, None)
         return flag
 
     async def one(self, flag_id: int) -> Flag:
         """Return the contradiction if it is open. Raises: NotOpen: it is not open."""
         flag = await self._ledger.flag(flag_id)
         if flag is None or flag.settled_at is not None or flag.dismissal is not None:
-            raise NotOpen(flag_id, flag)
+            raise _not_open(flag_id, flag)
         return flag
 
     async def dismiss(
@@ -150,7 +134,7 @@ class Contradictions:
         )
         dismissal = Dismissal(ruling, by, now, why)
         if not await self._ledger.dismiss(flag_id, dismissal, entry):
-            raise NotOpen(flag_id, await self._ledger.flag(flag_id))
+            raise _not_open(flag_id, await self._ledger.flag(flag_id))
         return replace(flag, dismissal=dismissal)
 
     async def reopen(self, flag_id: int, *, by: str) -> None:
@@ -160,7 +144,7 @@ class Contradictions:
         """
         entry = HistoryEntry(self._now(), Actor(by, REOPEN, ""), outcome="reopened")
         if not await self._ledger.reopen(flag_id, entry):
-            raise NotOpen(flag_id, await self._ledger.flag(flag_id))
+            raise _not_open(flag_id, await self._ledger.flag(flag_id))
 
     async def _revive(self, path: str | None) -> None:
         """Open settled contradictions again whose statements are all back, because the change that settled them was undone."""
@@ -214,6 +198,18 @@ def _written_sides(flags: Iterable[Flag]) -> list[Side]:
 def one_line(text: str) -> str:
     """Return the text on one line."""
     return " ".join(text.split())
+
+
+def _not_open(flag_id: int, found: Flag | None) -> NotOpen:
+    if found is None:
+        why = f"there is no contradiction {flag_id}; list them to see their numbers"
+    elif found.settled_at is not None:
+        why = f"contradiction {flag_id} is settled: {settled_sentence(found)}"
+    elif found.dismissal is not None:
+        why = f"contradiction {flag_id} was already dismissed by {found.dismissal.by}"
+    else:
+        why = f"contradiction {flag_id} is open: it was not dismissed"
+    return NotOpen(flag_id, why)
 
 
 def settled_sentence(flag: Flag) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from knowledge.contradictions.record import NotOpen
-from knowledge.errors import EffectChanged, KnowledgeError, ProposalSettled, StorageError
+from knowledge.errors import EffectChanged, KnowledgeError, NotOpen, ProposalSettled, StorageError
 from knowledge.history.acts import APPROVED_BY
 from knowledge.history.ports import Flag, Settlement
 from knowledge.offload import CALLER

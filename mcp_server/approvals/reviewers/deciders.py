@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from knowledge.access.directory import Directory, FolderReviewers
 from knowledge.access.rules import Right
 from knowledge.errors import InvalidPath
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
-from knowledge.writing.effect import FileEffect
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
 from mcp_server.approvals.views.askers import of_each_asker
 from mcp_server.gate.host_registration import TERMINAL
+
+if TYPE_CHECKING:
+    from knowledge.writing.effect import FileEffect
 
 OWNER: Final = (
     "in a terminal of the server's account (knowledge-forge review) the owner can, too, unless it needs a passkey"

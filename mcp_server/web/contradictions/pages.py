@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from knowledge.contradictions.record import LONGEST_REASON, NoReason, NotOpen, one_line, settled_sentence
+from knowledge.contradictions.record import LONGEST_REASON, NoReason, one_line, settled_sentence
 from knowledge.contradictions.settlement import CHOICES, CannotSettle, SideNow
-from knowledge.errors import BadCursor, InvalidPath
+from knowledge.errors import BadCursor, InvalidPath, NotOpen
 from knowledge.history.ports import Flag
 from knowledge.merge.model import Ruling
 from mcp_server.approvals.contradictions.claims import decided_claims

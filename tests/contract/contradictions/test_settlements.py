@@ -12,10 +12,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from knowledge.contradictions.record import NotOpen
 from knowledge.contradictions.settlement import CHOICES, CannotSettle, Choice, ContradictionNow
 from knowledge.contradictions.statement_place import places_of
-from knowledge.errors import EffectChanged
+from knowledge.errors import EffectChanged, NotOpen
 from knowledge.history.audit.chain import fields_of
 from knowledge.history.ports import Actor, Flag, HistoryEntry
 from knowledge.merge.model import Contradiction, Side
