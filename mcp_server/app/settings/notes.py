@@ -21,8 +21,8 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     known = {v.name for v in VARIABLES} | {"FORGE_CONFIG"}
     notes = []
     for name in sorted(set(environ) - known):
-        near = difflib.get_close_matches(name, known, n=1)
         if name.startswith("FORGE_"):
+            near = difflib.get_close_matches(name, known, n=1)
             notes.append(f"{name} is not a setting of knowledge-forge{f'; did you mean {near[0]}?' if near else ''}")
         elif (
             name.startswith(tuple(its.prefix for its in SERVICE_VARIABLES.values()))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,6 +98,21 @@ def test_a_broken_file_is_refused_with_its_name(tmp_path: Path) -> None:
 def test_a_variable_that_only_looks_like_ours_is_mentioned_and_not_refused(tmp_path: Path) -> None:
     settings = load({}, {"FORGE_STATEDIR": "/x", "HOME": "/h"}, cwd=tmp_path)
     assert settings.notes == ("FORGE_STATEDIR is not a setting of knowledge-forge; did you mean FORGE_STATE_DIR?",)
+
+
+def test_only_variables_that_begin_like_ours_are_compared_with_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To compare all that a shell has with all of ours takes longer than the rest of the settings."""
+    compared, compare = [], difflib.get_close_matches
+
+    def counted(name: str, *among: Any, **how: Any) -> list[str]:
+        compared.append(name)
+        return compare(name, *among, **how)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    load({}, {"FORGE_STATEDIR": "/x", "PLANE_KEY": "k", "HOME": "/h", "LS_COLORS": "x" * 2_000}, cwd=tmp_path)
+    assert sorted(set(compared)) == ["FORGE_STATEDIR", "PLANE_KEY"]
 
 
 def test_printed_settings_do_not_contain_the_secret(tmp_path: Path) -> None:
