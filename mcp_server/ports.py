@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from anyio import CapacityLimiter
 
     from agents.engine.runner import Runner
+    from agents.loop.store.ports import RunStore
     from knowledge.access.rules import PathAccess
     from knowledge.contradictions.record import Contradictions
     from knowledge.contradictions.settlement import Settlements
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from knowledge.search.maps.page_health import PageHealth
     from knowledge.search.reading_ledger import ReadingLedger
     from knowledge.search.tiers import Tiers
-    from knowledge.state.ports import IndexStore, StateStore
+    from knowledge.state.ports import Event, IndexStore, StateStore
     from knowledge.writing.files.outside_changes import OutsideChanges
     from knowledge.writing.files.recovery import Recovery
     from knowledge.writing.related.followed_moves import FollowedMoves
@@ -94,6 +96,9 @@ class HasAccess(Protocol):
     @property
     def access(self) -> PathAccess:
         """The caller's rights in folders; outside of a request, everything."""
+
+    async def may_see_work_of(self, principal_id: str) -> bool:
+        """Return whether the caller may read all that the principal may, and so see what it has done."""
 
 
 class HasTaints(Protocol):
@@ -378,6 +383,26 @@ class CountHealth(Protocol):
 
 class WebServices(GateServices, HasWriting, HasFreshness, HasLinkGraph, HasPageHealth, HasStateCopies, Protocol):
     """For the pages that people look at."""
+
+
+class SiteServices(WebServices, HasAccess, Protocol):
+    """For the site: the services of its owner, and the same ones as each person may use them."""
+
+    @property
+    def run_records(self) -> RunStore:
+        """The recorded runs, which can be shown without a language model."""
+
+    def as_person(self, principal_id: str) -> AbstractAsyncContextManager[SiteServices]:
+        """Show only what the person may read while the block runs, also in these services; yield those that always do."""
+
+    def shown(self) -> AbstractContextManager[None]:
+        """Show only what these services show, also in those that they were made from, while the block runs."""
+
+    async def is_current(self) -> bool:
+        """Return whether the person still has the rights by which these services show pages."""
+
+    async def readable_changes(self, changes: Collection[Event]) -> Collection[Event]:
+        """Return those of the changes that the person may learn of."""
 
 
 class AllServices(

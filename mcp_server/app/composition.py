@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import Progress, StateStore
 from knowledge.trust.ports import Proposal
-from mcp_server.app.access.caller_services import callers_services
+from mcp_server.app.access.caller_services import CallerServices, callers_services
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
@@ -87,6 +87,8 @@ class App:
 
     load_server: Callable[[], ForgeServer]
     services: Services
+    site_services: CallerServices
+    """The services of the site, which shows each person what they may read."""
     gate: Gate
     base: KnowledgeBase
     approvals: Decisions
@@ -228,6 +230,7 @@ async def open_app(
             quotas=settings.quotas,
             agents=agents,
             load_substance=lambda: substance_of(settings.provider, model),
+            excluded=settings.exclude,
         )
         proposing = Proposing(
             services, arrived=review.wanted if announcing else _announce_nothing, quotas=settings.quotas
@@ -279,7 +282,7 @@ async def open_app(
         tasks.start_soon(ledger.run)
         tasks.start_soon(announce_changes)
         tasks.start_soon(watch_after_writes)
-        tasks.start_soon(review.run, services, approvals)
+        tasks.start_soon(review.run, for_callers, approvals)
         Background(
             base=base,
             settings=settings,
@@ -295,7 +298,7 @@ async def open_app(
             commits=commits,
         ).start(tasks)
         try:
-            yield App(lambda: served().server, services, gate, base, approvals, review, callers)
+            yield App(lambda: served().server, services, for_callers, gate, base, approvals, review, callers)
         finally:
             if commits is not None:
                 await commits.last()

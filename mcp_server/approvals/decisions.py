@@ -53,6 +53,11 @@ class Decisions:
         return self._executor.services
 
     @property
+    def _seen(self) -> AllServices:
+        """The services as the person who decides may use them: on the site that person is bound as the caller."""
+        return self._executor.for_callers
+
+    @property
     def _trust(self) -> TrustRecords:
         return self._services.state.trust
 
@@ -154,6 +159,7 @@ class Decisions:
         if proposal.kind != "call" or not arguments:
             raise CannotDecide(f"{proposal_id} cannot be edited; reject it and say why")
         await self._require_decider(proposal, person)
+        await self._require_equal(proposal)
         edited = replace(proposal, arguments=json.dumps(list(arguments)))
         planned = await self._executor.plan(edited)
         if planned.shown.changes_nothing:
@@ -185,6 +191,7 @@ class Decisions:
         proposal = await self._pending(proposal_id, shown_hash)
         if proposal.kind == "admin":
             raise CannotDecide(f"{proposal_id} rests on no page")
+        await self._require_equal(proposal)
         try:
             return await self._executor.renew(proposal, by=person.name)
         except ProposalSettled:  # somebody decided while this was planned
@@ -200,6 +207,7 @@ class Decisions:
         proposal = await self._executor.found(proposal_id)
         if proposal.state != "rejected" or proposal.kind == "admin":
             raise CannotDecide(f"{proposal_id} can't be proposed again, because it was not rejected")
+        await self._require_equal(proposal)
         await require_trust(self._services.state, proposal, person.channel, now=self._services.now())
         return await self._executor.propose_again(proposal, why)
 
@@ -267,7 +275,7 @@ class Decisions:
         self, acts: Sequence[PastAct], person: Approver, *, take: Take = "", take_at: Mapping[str, Take] | None = None
     ) -> UndoPlan:
         """Return what taking these acts back would do. Changes nothing."""
-        return await person_undo.plan_undo(self._services, acts, person, take, take_at or {})
+        return await person_undo.plan_undo(self._seen, acts, person, take, take_at or {})
 
     async def undo(self, plan: UndoPlan, person: Approver) -> UndoDone:
         """Take the acts back as planned, as one act of this person.
@@ -276,11 +284,11 @@ class Decisions:
             CannotDecide: it takes a passkey, or others decide about a page. Nothing was changed.
         """
         await require_pages(self._services.state, paths_of(plan.files), person)
-        return await person_undo.undo(self._services, plan, person)
+        return await person_undo.undo(self._seen, plan, person)
 
     async def ask_undo(self, plan: UndoPlan, person: Approver) -> Proposal:
         """Return a pending proposal for the undo."""
-        draft = await person_undo.draft_of(self._services, plan, person)
+        draft = await person_undo.draft_of(self._seen, plan, person)
         definition = admin.definition(person_undo.UNDO_PAGES)
         return await self._proposing.put(person_undo.UNDO_PAGES, definition, Call(admin.asking(person)), draft)
 
@@ -349,8 +357,20 @@ class Decisions:
                 "(knowledge-forge trust forms NAME on)"
             )
 
+    async def _require_equal(self, proposal: Proposal) -> None:
+        """Check that this person may have the proposal planned again: that is done with the pages that its principal may read.
+
+        Raises:
+            CannotDecide: the person may not read them all. Nothing was planned.
+        """
+        if not await self._seen.may_see_work_of(proposal.principal):
+            raise CannotDecide(
+                f"{proposal.principal} may read pages that you may not, so you can't have {proposal.id} planned again: approve it, "
+                "reject it, or request changes"
+            )
+
     async def _pending(self, proposal_id: str, shown_hash: str | None = None) -> Proposal:
-        proposal = await self._trust.proposal(proposal_id)
+        proposal = await self._seen.state.trust.proposal(proposal_id)
         if proposal is None or proposal.state != "pending":
             raise CannotDecide(await self._why_not(proposal_id))
         # Both, because a row that was edited in the database no longer matches its own hash.
@@ -359,7 +379,7 @@ class Decisions:
         return proposal
 
     async def _why_not(self, proposal_id: str) -> str:
-        proposal = await self._trust.proposal(proposal_id)
+        proposal = await self._seen.state.trust.proposal(proposal_id)
         if proposal is None:
             return f"there is no proposal {proposal_id[:40]!r}"
         if proposal.state == "pending":

@@ -14,7 +14,7 @@ from knowledge.trust.ports import Proposal
 if TYPE_CHECKING:
     from mcp_server.app.settings.settings import Settings
     from mcp_server.approvals.approvers import Approvals
-    from mcp_server.ports import WebServices
+    from mcp_server.ports import SiteServices
     from mcp_server.web.address import Address
 
 logger = logging.getLogger("knowledge_forge.review")
@@ -52,7 +52,7 @@ class Review:
         with anyio.move_on_after(1.0):
             await self._shown.wait()
 
-    async def run(self, services: WebServices, approvals: Approvals) -> None:
+    async def run(self, services: SiteServices, approvals: Approvals) -> None:
         """Show the page as soon as something waits, unless another process shows it, until cancelled."""
         # Over stdio each host starts a server, and most of them never have to load what the page takes.
         if self._settings.http is None:

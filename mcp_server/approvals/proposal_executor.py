@@ -112,7 +112,7 @@ class ProposalExecutor:
         runner: str,
         recover: Callable[[], Awaitable[None]],
     ) -> None:
-        self.services, self._for_callers = services, for_callers
+        self.services, self.for_callers = services, for_callers
         self._gate, self._proposing, self._runner, self._recover = gate, proposing, runner, recover
         self._journey_hook = JourneyHook(services)
 
@@ -215,8 +215,10 @@ class ProposalExecutor:
             await self._fail(proposal.id, TAMPERED)
             return
         if proposal.kind == "admin":
-            perform = person_undo.perform if proposal.tool == person_undo.UNDO_PAGES else admin.perform
-            result = await perform(self.services, proposal, verdict)
+            if proposal.tool == person_undo.UNDO_PAGES:
+                result = await person_undo.perform(self.for_callers, proposal, verdict)
+            else:
+                result = await admin.perform(self.services, proposal, verdict)
             await self._trust.finish(
                 proposal.id, "executed", at=self.services.now(), result=json.dumps(result, ensure_ascii=False)
             )
@@ -240,7 +242,7 @@ class ProposalExecutor:
         call = Call(principal_of(proposal), origin="approved", journey=proposal.journey, approval=approval)
         try:
             async with self._gate.as_caller(call.principal):
-                recalled = await spec.recalled(self._for_callers, call, spec.parse(calls_of(proposal)[-1]))
+                recalled = await spec.recalled(self.for_callers, call, spec.parse(calls_of(proposal)[-1]))
         except Exception:
             # The dead process may have sent it. Reporting it as not done could make somebody send it twice.
             logger.exception("cannot find out whether %s was done", proposal.id)
@@ -316,7 +318,7 @@ class ProposalExecutor:
         )
         try:
             async with self._gate.as_caller(call.principal) as access:
-                plan = await spec.plan(self._for_callers, call, last)
+                plan = await spec.plan(self.for_callers, call, last)
         except CallsDoNotJoin:
             raise CannotDecide(f"{CHANGED}: its {len(calls)} calls no longer fit together") from None
         require_right(access, plan.writes)

@@ -23,7 +23,7 @@ from mcp_server.app.settings.environment import has_display
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approvals
 from mcp_server.late_module import LateModule
-from mcp_server.ports import WebServices
+from mcp_server.ports import SiteServices
 from mcp_server.transport.http_limits import PAGE, bounded
 from mcp_server.web.access import passkey_pages as keys
 from mcp_server.web.access.guard import Guard
@@ -80,7 +80,7 @@ STATIC = {
     "icon.svg": "image/svg+xml",
 }
 
-OPEN, READ, REVIEW, MANAGE = SiteRight
+OPEN, READ, REVIEW, AUDIT, MANAGE = SiteRight
 LOADED_ABOVE = 1_000
 """Pages above which the search is loaded after a login, since the first question would wait a second or two for it."""
 LOADED_AFTER_S = 2.0
@@ -100,7 +100,7 @@ class RunningPage:
 
 
 def running_page(
-    services: WebServices,
+    services: SiteServices,
     approvals: Approvals,
     settings: Settings,
     *,
@@ -116,7 +116,7 @@ def running_page(
 
 
 def context_of(
-    services: WebServices,
+    services: SiteServices,
     approvals: Approvals,
     settings: Settings,
     *,
@@ -228,8 +228,8 @@ def page_routes() -> list[Route]:
         Route("/diff", reads(history.difference, READ)),
         Route("/undo", reads(undo.rehearsal, REVIEW)),
         Route("/undo", acts(undo.undo, REVIEW, "/history"), methods=["POST"]),
-        Route("/audit", reads(records.audit, READ)),
-        Route("/audit/{id}", reads(records.act, READ)),
+        Route("/audit", reads(records.audit, AUDIT)),
+        Route("/audit/{id}", reads(records.act, AUDIT)),
         Route("/contradictions", reads(contradictions.listed, READ)),
         Route(CONTRADICTION, reads(contradictions.one, READ)),
         Route(f"{CONTRADICTION}/keep", acts(contradictions.keep, REVIEW, CONTRADICTION), methods=["POST"]),
@@ -320,7 +320,8 @@ async def logout(request: PageRequest, _form: Form) -> Response:
 
 async def events(request: PageRequest) -> Response:
     """Stream an event for each change."""
-    stream = request.page.live.stream(request.session.csrf, request.page.still(request.session))
+    still, readable = request.page.still(request.session), request.services.readable_changes
+    stream = request.page.live.stream(request.session.csrf, still, readable)
     return StreamingResponse(stream, media_type="text/event-stream")
 
 

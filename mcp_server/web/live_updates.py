@@ -32,6 +32,8 @@ BEGINNING, BEAT = "retry: 2000\n\n", ": still here\n\n"
 Clock = Callable[[], float]
 Here = Callable[[], Awaitable[bool]]
 Arrived = Callable[[Collection[Event]], Awaitable[None]]
+Readable = Callable[[Collection[Event]], Awaitable[Collection[Event]]]
+"""Returns those of the changes that a listener may learn of."""
 
 
 @dataclass(eq=False, slots=True)
@@ -39,7 +41,8 @@ class _Listener:
     """An open page of a session (`whose`), and the changes that it has not received yet."""
 
     whose: str = ""
-    keys: set[str] = field(default_factory=set)
+    changes: dict[tuple[str, str], Event] = field(default_factory=dict)
+    """By topic and key."""
     woken: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -81,12 +84,12 @@ class Live:
                 await anyio.sleep(AFTER_TROUBLE_S)
                 continue
             for listener in self._listeners:
-                listener.keys |= {event.key for event in events}
+                listener.changes |= {(event.topic, event.key): event for event in events}
                 listener.woken.set()
             await arrived(events)
 
-    async def heard(self, whose: str = "") -> AsyncGenerator[Collection[str]]:
-        """Yield an empty collection at once, then the keys of each change, or an empty one after `BEAT_S` without changes.
+    async def heard(self, whose: str, readable: Readable) -> AsyncGenerator[Collection[str]]:
+        """Yield an empty collection at once, then the keys of `readable` changes, or an empty one after `BEAT_S` without any.
 
         Ends when the page is closed, and at once if there are too many listeners, or too many of this session.
         """
@@ -97,21 +100,28 @@ class Live:
         self._listeners.add(listener)
         try:
             yield ()
+            # Only a message moves the time of the next empty one: changes that are not readable must leave no trace.
+            beat = anyio.current_time() + BEAT_S
             while not self._closed:
-                with anyio.move_on_after(BEAT_S):
+                with anyio.CancelScope(deadline=beat):
                     await listener.woken.wait()
                 listener.woken = anyio.Event()  # an anyio event can't be reset
-                keys, listener.keys = sorted(listener.keys), set()
-                yield keys
+                changes, listener.changes = listener.changes, {}
+                keys = sorted({change.key for change in await readable(list(changes.values()))})
+                if keys or self._closed or anyio.current_time() >= beat:
+                    yield keys
+                    beat = anyio.current_time() + BEAT_S
+        except StorageError:
+            logger.warning("an open page can't follow changes right now", exc_info=True)  # it connects again
         finally:
             self._listeners.discard(listener)
             # The page may be giving way to the next one: the person is still looking.
             self.looked()
 
-    async def stream(self, whose: str, here: Here) -> AsyncIterator[str]:
-        """Yield an event `changed` with the keys of each change, for as long as the session is logged in (`here`)."""
+    async def stream(self, whose: str, here: Here, readable: Readable) -> AsyncIterator[str]:
+        """Yield an event `changed` with the keys of `readable` changes, for as long as the session is logged in (`here`)."""
         first = True
-        async with aclosing(self.heard(whose)) as heard:
+        async with aclosing(self.heard(whose, readable)) as heard:
             async for keys in heard:
                 if not await here():
                     return

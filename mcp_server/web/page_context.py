@@ -19,8 +19,10 @@ from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from agents.loop.store.ports import RunStore
+from knowledge.access.rules import PAGE_SOURCE, UNNAMED
 from knowledge.errors import KnowledgeError
 from knowledge.offload import CALLER, A, R
 from knowledge.trust.ports import TrustRecords
@@ -28,11 +30,10 @@ from mcp_server.app.settings.editor_link import EditorLink
 from mcp_server.app.settings.sign_in import browser_origin
 from mcp_server.approvals.approvers import AdminAct, Approvals, Approver, CannotDecide
 from mcp_server.gate.trust.admin import packed
-from mcp_server.ports import WebServices
+from mcp_server.ports import SiteServices
 from mcp_server.presenters.proposal import given, sentence_of, state_of
 from mcp_server.presenters.run import status_of
 from mcp_server.presenters.typed_time import typed_or_picked
-from mcp_server.runs.locations import runs_in
 from mcp_server.web.access import passkeys
 from mcp_server.web.access.cookies import SiteCookies
 from mcp_server.web.access.guard import own_hosts
@@ -104,7 +105,7 @@ NAVIGATION = (
     NavigationEntry("/runs", "Runs", "Decide"),
     NavigationEntry("/people", "People", "Manage", SiteRight.MANAGE),
     NavigationEntry("/trust", "Trust", "Manage", SiteRight.MANAGE),
-    NavigationEntry("/audit", "Audit", "Manage"),
+    NavigationEntry("/audit", "Audit", "Manage", SiteRight.AUDIT),
     NavigationEntry("/passkeys", "Passkeys", "Manage", SiteRight.REVIEW),
     NavigationEntry("/state", "State", "Manage", SiteRight.MANAGE),
 )
@@ -121,6 +122,10 @@ def _navigation(session: Session | None) -> Mapping[NavigationGroup, Sequence[Na
 Form = Mapping[str, str]
 
 
+ReadingKey = tuple[tuple[str, bool], ...]
+"""Which folders somebody may read (`PathAccess.reading`)."""
+
+
 @dataclass(frozen=True)
 class PageContext:
     """The page of one knowledge base, called `base_name`, served at `port` by the lease's `holder`.
@@ -128,9 +133,11 @@ class PageContext:
     `public_url` is where a proxy shows it to other machines. `editor` opens a page's file on this one. With a `handover` this process
     can replace and move the state. `client_url` is where MCP clients on other machines reach the server. With `sign_in` people log in
     at a sign-in server under the public address.
+
+    While a person is answered, `services` and all that is made from them show what this person may read (decision 123).
     """
 
-    services: WebServices
+    services: SiteServices
     approvals: Approvals
     live: Live
     base_name: str
@@ -153,22 +160,36 @@ class PageContext:
         people = LinkPeople(state, now, self.sign_in.rights if self.sign_in else None)
         return Sessions(state.trust, now, people.rights)
 
-    @cached_property
+    @property
     def runs(self) -> RunStore:
         """The recorded runs, which can be shown without a language model."""
-        if self.services.has_runs:
-            return self.services.runs.store
-        return runs_in(self.services.state)
+        return self.services.run_records
 
-    @cached_property
+    @property
     def home_figures(self) -> HomeFigures:
-        """The figures of the first page."""
-        return HomeFigures(self.services)
+        """The figures of the first page, the same for all who may read the same pages."""
+        reading = self.services.access.reading
+        if reading not in self._figures:
+            self._figures[reading] = HomeFigures(self.services)
+        return self._figures[reading]
+
+    @property
+    def people_search(self) -> PeopleSearch:
+        """The search in pages, for people; the same for all who may read the same pages."""
+        services, reading = self.services, self.services.access.reading
+        if reading not in self._searches:
+            self._searches[reading] = PeopleSearch(
+                lambda: services.finder, services.freshen_index, services.state.ledger
+            )
+        return self._searches[reading]
 
     @cached_property
-    def people_search(self) -> PeopleSearch:
-        """The search in pages, for people."""
-        return PeopleSearch(lambda: self.services.finder, self.services.freshen_index, self.services.state.ledger)
+    def _figures(self) -> dict[ReadingKey, HomeFigures]:
+        return {}
+
+    @cached_property
+    def _searches(self) -> dict[ReadingKey, PeopleSearch]:
+        return {}
 
     @cached_property
     def workers(self) -> Workers:
@@ -223,7 +244,7 @@ class PageContext:
             undefined=StrictUndefined,  # a misspelt name is an error, not an empty place
             trim_blocks=True,
             lstrip_blocks=True,
-            finalize=_inert,
+            finalize=self._inert,
         )
         environment.filters |= {
             "fields": fields_of,
@@ -241,6 +262,19 @@ class PageContext:
         environment.globals["moment"] = moment
         return environment
 
+    def _inert(self, value: Any) -> Any:
+        """Return a template's rendering of a value: for a text, HTML in which every character is visible.
+
+        Jinja calls this for each value in `{{ }}`. So a text of a host or a model is inert unless a template says
+        otherwise. In attributes and text fields, where marks would be wrong, a template uses `|e`, which only escapes HTML.
+        The name of a hidden page that a text came from is left out.
+        """
+        if type(value) is not str:
+            return value
+        if value.startswith(PAGE_SOURCE) and not self.services.access.may_name(value):
+            value = UNNAMED
+        return sanitize_line(value)
+
     async def show(
         self, template: str, session: Session | None, values: Callable[[], Mapping[str, Any]], status: int = 200
     ) -> Response:
@@ -254,6 +288,7 @@ class PageContext:
             "session": session,
             "navigation": _navigation(session),
             "may_manage": session is not None and session.may(SiteRight.MANAGE),
+            "may_audit": session is not None and session.may(SiteRight.AUDIT),
             "here": "",
             "waiting": waiting,
             "base_name": self.base_name if session else "",
@@ -280,10 +315,10 @@ class PageContext:
         return await self.services.state.trust.pending() + len(lines) + len(asking)
 
     def still(self, session: Session) -> Here:
-        """Return a check whether the session is still logged in, for answers that take long."""
+        """Return a check whether the session is still logged in, with the same rights, for answers that take long."""
 
         async def logged_in() -> bool:
-            return await self.sessions.of(session.secret) is not None
+            return await self.sessions.of(session.secret) is not None and await self.services.is_current()
 
         return logged_in
 
@@ -316,6 +351,8 @@ class PageRequest:
     page: PageContext
     http: Request
     session: Session
+    services: SiteServices
+    """The services of the knowledge base, which show what the person may read."""
 
     @property
     def id(self) -> str:
@@ -328,19 +365,14 @@ class PageRequest:
         return self.http.query_params
 
     @property
-    def services(self) -> WebServices:
-        """The services of the knowledge base."""
-        return self.page.services
-
-    @property
     def trust(self) -> TrustRecords:
         """The proposals, passkeys and trusted places."""
-        return self.page.services.state.trust
+        return self.services.state.trust
 
     @property
     def now(self) -> datetime:
         """The current time."""
-        return self.page.services.now()
+        return self.services.now()
 
     @property
     def editor(self) -> EditorLink | None:
@@ -410,15 +442,6 @@ class NotFound(KnowledgeError):
         super().__init__(message)
 
 
-def _inert(value: Any) -> Any:
-    """Return a template's rendering of a value: for a text, HTML in which every character is visible.
-
-    Jinja calls this for each value in `{{ }}`. So a text of a host or a model is inert unless a template says
-    otherwise. In attributes and text fields, where marks would be wrong, a template uses `|e`, which only escapes HTML.
-    """
-    return sanitize_line(value) if type(value) is str else value
-
-
 Reading = Callable[[PageRequest], Awaitable[Response]]
 Acting = Callable[[PageRequest, Form], Awaitable[Response]]
 
@@ -461,19 +484,43 @@ def acts(view: Acting, right: SiteRight, back: str = "/", *, resumed: Acting | N
 
 
 def _for_people(answer: Reading, right: SiteRight) -> Endpoint:
-    """Return an endpoint that answers people who are logged in and have the right, and everybody else as strangers."""
+    """Return an endpoint that answers people who are logged in and have the right, and everybody else as strangers.
+
+    This is the only way to a page. Somebody whom rules on folders may hide pages from gets an answer that is made, and sent, from
+    the pages that they may read.
+    """
 
     async def endpoint(request: Request) -> Response:
         page_context: PageContext = request.app.state.page_context
         session = await page_context.session(request)
         if session is None:
             return await page_context.stranger(request)
-        person = PageRequest(page_context, request, session)
-        if not session.may(right):
+        services = page_context.services
+        if session.sees_all:
+            return await answered(PageRequest(page_context, request, session, services))
+        async with services.as_person(session.user) as readable:
+            found = await answered(PageRequest(page_context, request, session, readable))
+        return AnswerToPerson(found, readable)
+
+    async def answered(person: PageRequest) -> Response:
+        if not person.session.may(right):
             return await person.message("You can't use this page", FORBIDDEN.format(right.value), HOME, 403)
         return await answer(person)
 
     return declared(endpoint, right)
+
+
+class AnswerToPerson(Response):
+    """An answer that is sent with the rights of its person: a stream is made, and work is done afterwards, while it is sent."""
+
+    def __init__(self, answer: Response, readable: SiteServices) -> None:
+        self._answer, self._readable = answer, readable
+        self.status_code = answer.status_code
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        with self._readable.shown():
+            await self._answer(scope, receive, send)
 
 
 async def _found(request: PageRequest, answer: Awaitable[Response]) -> Response:

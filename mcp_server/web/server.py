@@ -18,7 +18,7 @@ from knowledge.errors import StorageError
 from knowledge.state.ports import StateStore
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approvals
-from mcp_server.ports import WebServices
+from mcp_server.ports import SiteServices
 from mcp_server.web.address import LEASE_S, address, address_in, holder, holder_of, lease_name
 from mcp_server.web.ports import listening, preferred_port
 
@@ -44,7 +44,7 @@ RELEASE_S = 1.0
 class ServedPages:
     """The page that this process serves, and the name under which it holds the lease."""
 
-    services: WebServices
+    services: SiteServices
     approvals: Approvals
     settings: Settings
     process: str
@@ -57,7 +57,7 @@ class ServedPages:
 
 
 async def show(
-    services: WebServices,
+    services: SiteServices,
     approvals: Approvals,
     settings: Settings,
     known: anyio.Event,

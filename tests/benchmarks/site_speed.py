@@ -50,7 +50,7 @@ async def measure(folder: Path, pages: int) -> None:
     async with open_app(settings, indexing=False, lean=True) as app, anyio.create_task_group() as tasks:
         print((await app.services.freshen_index(LONG_S)).pages, "pages")
         known = anyio.Event()
-        tasks.start_soon(show, app.services, app.approvals, settings, known)
+        tasks.start_soon(show, app.site_services, app.approvals, settings, known)
         await known.wait()
         where = str(await address(app.base.state))
         link = await login_link(Sessions(app.base.state.trust, utc_now), where)

@@ -45,7 +45,7 @@ async def on_the_network(
         address = HttpAddress("127.0.0.1", 0)
         listening = bound(address)
         port = SharedPort(listening, http.log_addresses)
-        async with beside(site.app.services, site.app.approvals, site.settings) as app:
+        async with beside(site.app.site_services, site.app.approvals, site.settings) as app:
             host = host_of(site.settings)
             both = BesideMcp(http.http_app(site.app.server, access), {host: app}, host)
             tasks.start_soon(partial(http.serve_app, both, address, access, port=port))

@@ -6,17 +6,19 @@ the caller before any of it runs. So a new tool is limited without knowing it: t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 import anyio
 from anyio import CapacityLimiter
 
-from knowledge.access.rules import UNRESTRICTED, PathAccess
+from knowledge.access.rules import UNRESTRICTED, NoRightThere, PathAccess
+from knowledge.errors import KnowledgeError, StorageError
 from mcp_server.app.dependencies import Services
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.trust.folder_rights import LoadAccess
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.evidence.second_judge import SubstanceJudge
     from agents.engine.runner import Runner
+    from agents.loop.store.ports import RunStore
     from knowledge.contradictions.record import Contradictions
     from knowledge.contradictions.settlement import Settlements
     from knowledge.git.change_commits import ChangeCommits
@@ -43,22 +46,43 @@ if TYPE_CHECKING:
     from knowledge.writing.related.followed_moves import FollowedMoves
     from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
-    from mcp_server.app.access import readable_state, seen_journeys
+    from mcp_server.app.access import readable_state, seen_journeys, seen_runs
     from mcp_server.app.access.reading_views import OpenView, ReadingView
-    from mcp_server.app.factories import journey_store
+    from mcp_server.app.factories import journey_store, page_health
     from mcp_server.app.factories.writer import Writing
+    from mcp_server.app.freshness import fresh_index
     from mcp_server.app.knowledge_base import KnowledgeBase
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
     from mcp_server.gate.caller import Clock
     from mcp_server.gate.taint import Taints
     from mcp_server.models.language_model import ConfiguredModel
-    from mcp_server.ports import ListedTool
+    from mcp_server.ports import CountHealth, ListedTool, WholeStateCopies
+    from mcp_server.presenters.index_state import IndexState
+    from mcp_server.runs import locations as run_locations
     from mcp_server.runs.supervisor import Runs
+    from mcp_server.web.link_graph.graphs import LinkGraphs
 else:
     journey_store = LateModule("mcp_server.app.factories.journey_store")
+    page_health = LateModule("mcp_server.app.factories.page_health")
+    fresh_index = LateModule("mcp_server.app.freshness.fresh_index")
     readable_state = LateModule("mcp_server.app.access.readable_state")
     seen_journeys = LateModule("mcp_server.app.access.seen_journeys")
+    seen_runs = LateModule("mcp_server.app.access.seen_runs")
+    run_locations = LateModule("mcp_server.runs.locations")
+
+
+@dataclass(frozen=True, slots=True)
+class ViewBuilders:
+    """Build parts from a view: what changes pages, the runner of journeys, and what counts the health of pages.
+
+    `lacks(view, why)` returns what the index of the view lacks; `why` says why something may be missing.
+    """
+
+    write: Callable[[ReadingView], Writing]
+    lead: Callable[[ReadingView], Runner]
+    count_health: Callable[[ReadingView], CountHealth]
+    lacks: Callable[[ReadingView, str], Awaitable[IndexState]]
 
 
 class SharedView:
@@ -69,12 +93,11 @@ class SharedView:
         view: ReadingView,
         access: PathAccess,
         services: Services,
-        write: Callable[[ReadingView], Writing],
-        lead: Callable[[ReadingView], Runner],
+        parts: ViewBuilders,
+        may_see: Callable[[str], Awaitable[bool]],
     ) -> None:
-        self.view, self._services, self._write, self._lead = view, services, write, lead
-        state = readable_state.ReadableState(services.state, view.ledger, access)
-        self.state = cast("StateStore", state)
+        self.view, self._services, self._parts = view, services, parts
+        self.state = cast("StateStore", readable_state.ReadableState(services.state, view.ledger, access, may_see))
         self._announced: tuple[int, IndexPosition] | None = None
         self._has_news = True
 
@@ -94,12 +117,23 @@ class SharedView:
     @cached_property
     def writing(self) -> Writing:
         """The parts that change pages."""
-        return self._write(self.view)
+        return self._parts.write(self.view)
 
     @cached_property
     def journeys(self) -> Runner:
         """The runner of journeys."""
-        return self._lead(self.view)
+        return self._parts.lead(self.view)
+
+    @property
+    def count_health(self) -> CountHealth:
+        """Counts what may need care among the readable pages."""
+        return self._parts.count_health(self.view)
+
+    async def freshen_index(self, wait_s: float) -> IndexState:
+        """Bring the whole index up to date, then that of the readable pages, and return what the second one still lacks."""
+        whole = await self._services.freshen_index(wait_s)
+        await self.view.follow()
+        return await self._parts.lacks(self.view, whole.why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +149,7 @@ _bound: ContextVar[BoundCaller | None] = ContextVar("bound_caller", default=None
 
 
 class CallerServices:
-    """Satisfies `AllServices`. Outside of a request, as in the background work of the server, nothing is hidden.
+    """Satisfies `AllServices` and `SiteServices`. Outside of a request, as in the background work of the server, nothing is hidden.
 
     Each property is either made from the caller's view or holds nothing that a caller could read; a test compares the list with the
     protocol, so that nothing new is passed on unseen.
@@ -126,11 +160,13 @@ class CallerServices:
         services: Services,
         load_access: LoadAccess,
         open_view: OpenView,
-        write: Callable[[ReadingView], Writing],
-        lead: Callable[[ReadingView], Runner],
+        build: Callable[[CallerServices], ViewBuilders],
     ) -> None:
         self._services, self._load_access, self._open_view = services, load_access, open_view
-        self._write, self._lead = write, lead
+        self._builders = build(self)
+        self._fixed: BoundCaller | None = None
+        self._told: IndexPosition | None = None
+        """What was in the index of readable pages when the person was last told of changes."""
         self._views: dict[tuple[tuple[str, bool], ...], SharedView] = {}
         self._opening = anyio.Lock()
 
@@ -160,6 +196,35 @@ class CallerServices:
             _bound.reset(token)
 
     @asynccontextmanager
+    async def as_person(self, principal_id: str) -> AsyncIterator[CallerServices]:
+        """Do the same for a person on the site, and yield services that stay those of this person, in whatever task or thread.
+
+        Raises:
+            StorageError: as `as_caller`.
+        """
+        user, _, host = principal_id.rpartition("@")
+        async with self.as_caller(Principal(user, host)):
+            fixed = copy.copy(self)
+            fixed._fixed = _bound.get()  # noqa: SLF001 - of this class
+            if (shown := fixed._shown) is not None:  # noqa: SLF001
+                fixed._told = await shown.view.index.position()  # noqa: SLF001
+            yield fixed
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show only what these services show, while the block runs. The rights are those that the person had when they were made."""
+        token = _bound.set(self._fixed)
+        try:
+            yield
+        finally:
+            _bound.reset(token)
+
+    async def is_current(self) -> bool:
+        """Return whether the caller still has the rights by which it is served."""
+        bound = self._caller
+        return bound is None or await self._load_access(bound.principal.id) == bound.access
+
+    @asynccontextmanager
     async def as_beginner(self, principal_id: str) -> AsyncIterator[PathAccess]:
         """Show only what the principal that began a journey may read, and within a request also its caller; yield that access.
 
@@ -179,7 +244,7 @@ class CallerServices:
 
     async def may_see_work_of(self, principal_id: str) -> bool:
         """Return whether the caller may see what that principal has begun: its own work, and work that rests on nothing hidden."""
-        bound = _bound.get()
+        bound = self._caller
         if bound is None or bound.principal.id == principal_id:
             return True
         return bound.access.reads_what(await self._load_access(principal_id))
@@ -203,20 +268,58 @@ class CallerServices:
                     return True
         return False
 
+    async def readable_changes(self, changes: Collection[Event]) -> Collection[Event]:
+        """Return those of the changes that the caller may learn of."""
+        if self._shown is None:
+            return changes
+        return [change for change in changes if await self._may_learn_of(change)]
+
+    async def _may_learn_of(self, change: Event) -> bool:
+        try:
+            match change.topic:
+                case "doc":
+                    return self.access.may_read(change.key)
+                case "map" if not change.key:
+                    return await self._has_news()
+                case "proposal":
+                    return await self.state.trust.proposal(change.key) is not None
+                case "journey":
+                    return bool(await self.journeys.store.journey(change.key))
+                case "run":
+                    return bool(await self.run_records.run(change.key))
+        except StorageError:
+            raise
+        except KnowledgeError:  # there is none for this caller
+            return False
+        # Folders change with their pages. Other changes are about people, hosts and the server itself.
+        return False
+
+    async def _has_news(self) -> bool:
+        """Return whether a readable page has changed. Very many changes are one event about the whole map."""
+        if (shown := self._shown) is None:
+            return True
+        await shown.view.follow()
+        before, self._told = self._told, await shown.view.index.position()
+        return self._told != before
+
     async def _shared(self, access: PathAccess) -> SharedView:
         key = access.reading
         if key not in self._views:
             async with self._opening:
                 if key not in self._views:
                     view = await self._open_view(access)
-                    self._views[key] = SharedView(view, access, self._services, self._write, self._lead)
+                    self._views[key] = SharedView(view, access, self._services, self._builders, self.may_see_work_of)
         shared = self._views[key]
         await shared.view.follow()
         return shared
 
     @property
+    def _caller(self) -> BoundCaller | None:
+        return self._fixed or _bound.get()
+
+    @property
     def _shown(self) -> SharedView | None:
-        bound = _bound.get()
+        bound = self._caller
         return None if bound is None else bound.shared
 
     @property
@@ -227,7 +330,7 @@ class CallerServices:
     @property
     def access(self) -> PathAccess:
         """The caller's rights in folders."""
-        bound = _bound.get()
+        bound = self._caller
         return UNRESTRICTED if bound is None else bound.access
 
     # --- pages, as the caller may read them ---------------------------------------------------------------------------
@@ -317,6 +420,38 @@ class CallerServices:
         """Settles contradictions."""
         return self._writing.settlements
 
+    @property
+    def run_records(self) -> RunStore:
+        """The recorded runs, which can be shown without a language model."""
+        whole = self._services.runs.store if self.has_runs else run_locations.runs_in(self._services.state)
+        return seen_runs.SeenRuns(whole, self.may_see_work_of) if self._shown else whole
+
+    @property
+    def freshen_index(self) -> Callable[[float], Awaitable[IndexState]]:
+        """Brings the index up to date, and says what it lacks."""
+        return shown.freshen_index if (shown := self._shown) else self._services.freshen_index
+
+    @property
+    def load_link_graphs(self) -> Callable[[], Awaitable[LinkGraphs]]:
+        """The graph of links between pages, and its computation."""
+        return shown.view.load_link_graphs if (shown := self._shown) else self._services.load_link_graphs
+
+    @property
+    def page_health(self) -> CountHealth:
+        """Counts what may need care among the pages."""
+        return shown.count_health if (shown := self._shown) else self._services.page_health
+
+    @property
+    def load_state_copies(self) -> Callable[[], WholeStateCopies]:
+        """The copies of the whole state.
+
+        Raises:
+            NoRightThere: the caller may not read everything.
+        """
+        if self._shown:
+            raise NoRightThere("the whole state")
+        return self._services.load_state_copies
+
     # --- what is the same for everybody -------------------------------------------------------------------------------
 
     @property
@@ -394,23 +529,37 @@ def callers_services(
     quotas: Quotas,
     agents: Catalogue | None,
     load_substance: Callable[[], SubstanceJudge | None],
+    excluded: Sequence[str],
 ) -> CallerServices:
     """Return the services for callers on this knowledge base, by the rules on its folders unless `load_access` knows others.
 
-    `write` builds what changes pages from a view. The other arguments are those of the runner of journeys.
+    `write` builds what changes pages from a view. `excluded` are patterns of pages that are not the person's own. The other arguments
+    are those of the runner of journeys.
     """
 
     async def by_rules(principal_id: str) -> PathAccess:
         return (await base.state.people.directory()).access_of(principal_id)
 
-    def lead(view: ReadingView) -> Runner:
-        runner: Runner = journey_store.runner_on(
-            *(base, found, agents, quotas, load_substance()),
-            vault=view.vault,
-            seen=lambda journeys: seen_journeys.SeenJourneys(journeys, found.may_see_work_of),
-            as_beginner=found.as_beginner,
-        )
-        return runner
+    def build(found: CallerServices) -> ViewBuilders:
+        def lead(view: ReadingView) -> Runner:
+            runner: Runner = journey_store.runner_on(
+                *(base, found, agents, quotas, load_substance()),
+                vault=view.vault,
+                seen=lambda journeys: seen_journeys.SeenJourneys(journeys, found.may_see_work_of),
+                as_beginner=found.as_beginner,
+            )
+            return runner
 
-    found = CallerServices(services, load_access or by_rules, base.open_view, write, lead)
-    return found
+        return ViewBuilders(
+            write,
+            lead,
+            count_health=lambda view: partial(page_health.health_of, _readable(base, view), excluded),
+            lacks=lambda view, why: fresh_index.lacking(_readable(base, view), why),
+        )
+
+    return CallerServices(services, load_access or by_rules, base.open_view, build)
+
+
+def _readable(base: KnowledgeBase, view: ReadingView) -> KnowledgeBase:
+    """Return the knowledge base with the files and the index of the view, to look at these."""
+    return replace(base, vault=view.vault, index=view.index, load_tiers=lambda: view.tiers)

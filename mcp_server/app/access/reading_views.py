@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from knowledge.access.rules import PathAccess
 from knowledge.access.view.index_copy import IndexCopy
@@ -35,6 +35,15 @@ from mcp_server.app.factories.finder import own_engines, vector_engine
 from mcp_server.app.factories.keywords import keyword_engine
 from mcp_server.app.factories.once import Once
 from mcp_server.app.factories.writer import WriterBasis, Writing, writing_on
+from mcp_server.late_module import LateModule
+from mcp_server.workers.index_steps import linked_documents_in
+
+if TYPE_CHECKING:
+    from mcp_server.web.link_graph import graphs
+    from mcp_server.web.link_graph.graphs import LinkGraphs
+else:
+    # Only for people who look at the graph.
+    graphs = LateModule("mcp_server.web.link_graph.graphs")
 
 NAME_DIGITS = 24
 PATIENCE_S = 600.0
@@ -72,6 +81,8 @@ class ReadingView:
     """Brings the index up to date with that of all pages."""
     load_writing: Callable[[Sources, ContradictionJudge | None, Writing], Writing]
     """Builds the writer; the last argument is the one over all pages."""
+    load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
+    """Returns what computes the graph of links between readable pages."""
 
 
 OpenView: TypeAlias = Callable[[PathAccess], Awaitable[ReadingView]]
@@ -91,7 +102,16 @@ async def open_view(parts: ViewParts, access: PathAccess, stack: AsyncExitStack)
     index = await SqliteIndexStore.open(folder / "index.db")
     keyword: Once[KeywordIndex] = Once(lambda: keyword_engine(folder / "keyword"))
     vectors = Once(lambda: vector_engine(lean=parts.lean))
-    for part in (index, keyword, vectors):
+    link_graphs = Once(
+        lambda: graphs.LinkGraphs(
+            index,
+            index.path,
+            linked_documents_in,
+            folder / "graph",
+            links_by_name=lambda: tiers.links_by_name,
+        )
+    )
+    for part in (index, keyword, vectors, link_graphs):
         stack.push_async_callback(part.close)
     locks = Locks(folder / "locks", longest_wait_s=PATIENCE_S)
     copied = IndexCopy(
@@ -125,7 +145,7 @@ async def open_view(parts: ViewParts, access: PathAccess, stack: AsyncExitStack)
         )
         return writing_on(basis)
 
-    return ReadingView(vault, ledger, index, tiers, finder, copied.follow, writing)
+    return ReadingView(vault, ledger, index, tiers, finder, copied.follow, writing, link_graphs.get)
 
 
 def name_of(access: PathAccess) -> str:

@@ -21,6 +21,7 @@ from mcp_server.app.freshness.index_update import (
 from mcp_server.app.knowledge_base import KnowledgeBase
 from mcp_server.presenters.index_state import IndexState
 
+CHANGING = "they changed while they were indexed"
 FEW = 200
 """Up to this number of changed pages, each is read to find out whether it can be indexed at all."""
 
@@ -43,6 +44,13 @@ async def freshened(
     if not late and not behind:
         return IndexState(complete=True, pages=pages, left_out=len(unusable))
     return IndexState(complete=False, pages=pages, left_out=len(unusable), waiting=len(late), why=why, finish=finish)
+
+
+async def lacking(base: KnowledgeBase, why: str) -> IndexState:
+    """Return what the index lacks, which is not brought up to date here; `why` says why something may be missing."""
+    late, unusable = await _late(base)
+    pages = (await base.index.progress()).done
+    return IndexState(not late, pages, len(unusable), len(late), (why or CHANGING) if late else "")
 
 
 async def _updated(
@@ -74,7 +82,7 @@ async def _updated(
                 await anyio.sleep(ASK_S)
     except StorageError as error:
         return f"the index cannot be updated: {error}"
-    return _failure(base) or "they changed while they were indexed"
+    return _failure(base) or CHANGING
 
 
 def _failure(base: KnowledgeBase) -> str:

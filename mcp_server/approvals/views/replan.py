@@ -28,13 +28,15 @@ MOST_CHANGES = 5
 """The most changes of one page that are named."""
 TOO_SLOW = "computing it takes too long"
 NOT_HERE = "its tool is not listed here"
+HIDDEN = "whoever asked for it may read pages that you may not, so only somebody who may read them can compute it"
 NOTHING_LEFT = "the requested change is already on the page, or the page has changed so that nothing is left to do"
 
 
 async def present(executor: ProposalExecutor, proposal: Proposal, *, patience_s: float = PATIENCE_S) -> Present | None:
     """Return the proposal's present state; None if it isn't pending, or no page that it depends on has changed. Changes nothing.
 
-    Planning takes at most `patience_s`.
+    Planning takes at most `patience_s`. It is done with the pages that the proposal's principal may read, so it is left out for a
+    person who may not read them all.
 
     Raises:
         StorageError: the state database can't be read.
@@ -48,6 +50,8 @@ async def present(executor: ProposalExecutor, proposal: Proposal, *, patience_s:
             return None
         if executor.is_for_others(proposal):
             return Present(changed, "unknown", why=NOT_HERE)
+        if not await executor.for_callers.may_see_work_of(proposal.principal):
+            return Present(changed, "unknown", why=HIDDEN)
         return await _planned(executor, proposal, changed, patience_s)
     except StorageError:
         raise
@@ -80,7 +84,7 @@ async def _planned(
 
 async def _changed(executor: ProposalExecutor, proposal: Proposal) -> Sequence[PageSince]:
     """Return the pages whose revision is no longer the one in the proposal, with what changed them."""
-    history = executor.services.page_history
+    history = executor.for_callers.page_history
     rests_on = list(proposal.revisions.items())[:MOST_FILES]
     found = [await history.since(path, revision, limit=MOST_CHANGES) for path, revision in rests_on]
     return [one for (_, revision), one in zip(rests_on, found, strict=True) if one.revision != revision]

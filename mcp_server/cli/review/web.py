@@ -91,7 +91,9 @@ async def _served(settings: Settings, handover: Handover, person: Session | None
         elsewhere = await address(state) is not None
         if not elsewhere:
             # This prints the link itself, so the page must not open a browser itself.
-            tasks.start_soon(show, app.services, app.approvals, replace(settings, open_browser=False), known, handover)
+            tasks.start_soon(
+                show, app.site_services, app.approvals, replace(settings, open_browser=False), known, handover
+            )
             with anyio.move_on_after(PATIENCE_S):
                 await known.wait()
         where = await address(state)

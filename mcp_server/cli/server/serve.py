@@ -148,7 +148,7 @@ async def _with_sites(
     for name, one in with_site.items():
         app, _ = bases[name]
         sites[beside_mcp.host_of(one)] = await stack.enter_async_context(
-            beside_mcp.team_site(app.services, app.approvals, one)
+            beside_mcp.team_site(app.site_services, app.approvals, one)
         )
         logging.getLogger("knowledge_forge").info("the site is at %s", one.public_url)
     return beside_mcp.BesideMcp(served, sites, shared=(access.origin or "").partition("://")[2])

@@ -19,6 +19,8 @@ class SiteRight(Enum):
     READ = "read"
     REVIEW = "review"
     """Decide on proposals, contradictions, journeys and runs, write pages as one's own principal, and undo changes."""
+    AUDIT = "read the audit log, which is about all pages"
+    """For those who may read every page: the chain of records can only be shown and checked as a whole."""
     MANAGE = "manage trust and the state"
 
 

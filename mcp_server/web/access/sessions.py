@@ -45,6 +45,11 @@ class Session:
         """Whether this is somebody of a sign-in server."""
         return is_signed_in(self.user)
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether every page is shown, whatever the rules on folders say: to the owner, and to those who may change the rules."""
+        return not self.signed_in or self.may(SiteRight.MANAGE)
+
     def may(self, right: SiteRight) -> bool:
         """Return whether the person has the right."""
         return right in self.rights

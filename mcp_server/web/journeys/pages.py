@@ -265,7 +265,8 @@ async def events(request: PageRequest) -> Response:
     # A browser that reconnects sends the header, with the last event that it has.
     text = request.http.headers.get("last-event-id") or request.query.get("after", "")
     after = int(text) if text.isdecimal() and len(text) < 19 else 0
-    news, here = request.page.live.heard(request.session.csrf), request.page.still(request.session)
+    news = request.page.live.heard(request.session.csrf, request.services.readable_changes)
+    here = request.page.still(request.session)
     return StreamingResponse(event_stream(store, news, journey, after, here), media_type="text/event-stream")
 
 

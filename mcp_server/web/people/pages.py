@@ -40,17 +40,13 @@ RIGHT_MEANINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class PersonCard:
-    """One person as the page shows them. `can_have_token`: the holder of a token of their name is this person.
-
-    `reads_all`: no rule hides pages from them.
-    """
+    """One person as the page shows them. `can_have_token`: the holder of a token of their name is this person."""
 
     name: str
     principals: Sequence[str]
     groups: Sequence[str]
     tokens: Sequence[BearerToken]
     can_have_token: bool
-    reads_all: bool
 
 
 async def people(request: PageRequest) -> Response:
@@ -94,7 +90,6 @@ def _card(directory: Directory, name: str, tokens: Sequence[BearerToken]) -> Per
         sorted(directory.groups_of(name)),
         [one for one in tokens if one.name == name],
         directory.person_of(holder) == name,
-        all(directory.access_of(one).reads_all for one in principals),
     )
 
 

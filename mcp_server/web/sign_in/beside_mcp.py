@@ -14,7 +14,7 @@ from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.several import PREFIX
 from mcp_server.approvals.approvers import Approvals
-from mcp_server.ports import WebServices
+from mcp_server.ports import SiteServices
 from mcp_server.web.application import context_of, page_app
 
 NO_PORT = 0
@@ -70,7 +70,7 @@ def require_different_hosts(bases: Mapping[str, Settings]) -> None:
 
 
 @asynccontextmanager
-async def team_site(services: WebServices, approvals: Approvals, settings: Settings) -> AsyncIterator[ASGIApp]:
+async def team_site(services: SiteServices, approvals: Approvals, settings: Settings) -> AsyncIterator[ASGIApp]:
     """Yield the site of a knowledge base, which follows changes until the end."""
     context = context_of(services, approvals, settings, port=NO_PORT, holder="")
     async with anyio.create_task_group() as tasks:

@@ -10,7 +10,7 @@ from mcp_server.gate.host_registration import TOKEN_HOLDER, Principal
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.web.access.rights import SiteRight
 from mcp_server.web.access.sessions import RightsOf
-from mcp_server.web.sign_in.people import REVIEWER, SitePerson
+from mcp_server.web.sign_in.people import REVIEWER, SitePerson, with_audit
 
 
 class LinkPeople:
@@ -20,12 +20,12 @@ class LinkPeople:
         self._state, self._now, self._others = state, now, others
 
     async def rights(self, person: SitePerson) -> Collection[SiteRight]:
-        """Return what the person may do now; nothing if they are frozen, no longer on record, or may not read every page."""
+        """Return what the person may do now; nothing if they are frozen or no longer on record."""
         user, _, host = person.principal.rpartition("@")
         if host != TOKEN_HOLDER:
             return await self._others(person) if self._others else ()
         directory = await self._state.people.directory()
         frozen = grant_of(await trust_record_of(self._state, Principal(user, host), now=self._now())).frozen
-        # The site shows every page, so it is for those who may read every page.
-        reads_all = directory.access_of(person.principal).reads_all
-        return REVIEWER if directory.person_of(person.principal) and reads_all and not frozen else ()
+        if frozen or not directory.person_of(person.principal):
+            return ()
+        return with_audit(REVIEWER, directory.access_of(person.principal))

@@ -19,8 +19,8 @@ logger = logging.getLogger("knowledge_forge.sign_in")
 
 TOO_LATE = "this login took too long, was finished before, or began in another browser; log in again"
 NOT_ALLOWED = (
-    "The sign-in server knows you as {name}, but you may not use this site: you are not on its list, or rules on folders hide pages "
-    "from you, and the site shows every page. If you should, ask the person who runs it to allow {principal}."
+    "The sign-in server knows you as {name}, but you may not use this site: you are not on its list. If you should, ask the person "
+    "who runs it to allow {principal}."
 )
 
 

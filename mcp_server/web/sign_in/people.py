@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from knowledge.access.rules import PathAccess
 from mcp_server.app.settings.sign_in import RequiredClaim, SiteAccess
 from mcp_server.gate.host_registration import SIGNED_IN
 from mcp_server.web.access.rights import EVERY_RIGHT, SiteRight
@@ -42,6 +43,11 @@ def rights_of(access: SiteAccess, person: SitePerson, *, on_record: bool) -> Col
     if _any_of(access.managers, person.claims):
         return EVERY_RIGHT
     return REVIEWER if on_record or _any_of(access.people, person.claims) else ()
+
+
+def with_audit(rights: Collection[SiteRight], access: PathAccess) -> Collection[SiteRight]:
+    """Return these rights, with that to the audit log for somebody who may read every page."""
+    return {*rights, SiteRight.AUDIT} if access.reads_all else rights
 
 
 def _any_of(required: Iterable[RequiredClaim], claims: Mapping[str, Any]) -> bool:

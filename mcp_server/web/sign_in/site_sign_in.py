@@ -12,7 +12,7 @@ from mcp_server.gate.host_registration import SIGNED_IN, Principal
 from mcp_server.gate.trust.scores import grant_of, trust_record_of
 from mcp_server.transport.sign_in.access_tokens import subject_name
 from mcp_server.web.access.rights import SiteRight
-from mcp_server.web.sign_in.people import SitePerson, rights_of
+from mcp_server.web.sign_in.people import SitePerson, rights_of, with_audit
 from mcp_server.web.sign_in.provider import SiteProvider
 
 LONGEST_DISPLAY: Final = 80
@@ -44,16 +44,13 @@ class SiteSignIn:
         return principal.endswith(f"@{self.access.issuer.name}{SIGNED_IN}")
 
     async def rights(self, person: SitePerson) -> Collection[SiteRight]:
-        """Return what the person may do now; nothing if they may not use the site or read every page, or are frozen."""
+        """Return what the person may do now; nothing if they may not use the site, or are frozen."""
         directory = await self._state.people.directory()
         rights = rights_of(self.access, person, on_record=bool(directory.person_of(person.principal)))
-        # The site shows every page, so it is for those who may read every page, and for those who may change the rules.
-        if SiteRight.MANAGE not in rights and not directory.access_of(person.principal).reads_all:
-            return ()
         user, _, host = person.principal.rpartition("@")
         if not rights or grant_of(await trust_record_of(self._state, Principal(user, host), now=self._now())).frozen:
             return ()
-        return rights
+        return with_audit(rights, directory.access_of(person.principal))
 
 
 def _counts(key: str, claims: Mapping[str, Any]) -> bool:

@@ -996,7 +996,7 @@ async def test_nobody_is_notified_for_nothing_nor_while_looking_nor_twice_in_a_m
 
     def calling() -> tuple[Live, Inviting]:
         live = Live(place.app.base.state)
-        house = PageContext(place.app.services, place.app.approvals, live, "kb", place.port, "")
+        house = PageContext(place.app.site_services, place.app.approvals, live, "kb", place.port, "")
         return live, Inviting(house, place.address, opened.append)
 
     _, at_first = calling()

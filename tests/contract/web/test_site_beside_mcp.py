@@ -54,7 +54,7 @@ async def test_people_and_their_clients_are_the_same_principals_at_one_port(tmp_
         settings = site.settings
         access = settings.http_access
         assert isinstance(access, HttpAccess)
-        async with beside(site.app.services, site.app.approvals, settings) as app:
+        async with beside(site.app.site_services, site.app.approvals, settings) as app:
             both = BesideMcp(http_app(site.app.server, access), {host_of(settings): app}, host_of(settings))
             http = httpx.AsyncClient(base_url=PUBLIC, transport=httpx.ASGITransport(both))
             site.browsers.append(http)

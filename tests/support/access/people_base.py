@@ -17,16 +17,15 @@ from tests.support.knowledge_bases.folders import write
 PEOPLE = ("ann", "ben", "eve")
 CANARIES = {"ann": "quokkafern", "ben": "zanderplum", "eve": "wombatsky"}
 MODIFIED_NS = 1_760_000_000_000_000_000
-RULES = AccessRules(
-    [
-        *(PathRule(person, f"people/{person}", Right.WRITE) for person in PEOPLE),
-        PathRule("@staff", "people/ben/shared", Right.READ),
-        PathRule("ben", "people/ben/shared", Right.WRITE),
-        PathRule("*", "policies", Right.READ),
-        PathRule("ann", "policies", Right.WRITE),
-        PathRule("*", "drafts", Right.PROPOSE),
-    ]
+RULE_LIST = (
+    *(PathRule(person, f"people/{person}", Right.WRITE) for person in PEOPLE),
+    PathRule("@staff", "people/ben/shared", Right.READ),
+    PathRule("ben", "people/ben/shared", Right.WRITE),
+    PathRule("*", "policies", Right.READ),
+    PathRule("ann", "policies", Right.WRITE),
+    PathRule("*", "drafts", Right.PROPOSE),
 )
+RULES = AccessRules(RULE_LIST)
 GROUPS: Mapping[str, tuple[str, ...]] = {"ann": ("staff",), "ben": ("staff",), "eve": ()}
 
 COMMON = {

@@ -186,7 +186,7 @@ async def shown(
         anyio.create_task_group() as tasks,
     ):
         known = anyio.Event()
-        tasks.start_soon(show, app.services, app.approvals, settings, known)
+        tasks.start_soon(show, app.site_services, app.approvals, settings, known)
         with anyio.fail_after(PATIENCE_S):
             await known.wait()
         found = await address(app.base.state)

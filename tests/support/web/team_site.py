@@ -133,7 +133,7 @@ def plain(settings: Settings) -> dict[str, Any]:
 
 def context_of(app: App, settings: Settings) -> PageContext:
     """Return the page of this knowledge base as a worker shows it."""
-    return running_page(app.services, app.approvals, settings, port=PORT, holder="nobody").page_context
+    return running_page(app.site_services, app.approvals, settings, port=PORT, holder="nobody").page_context
 
 
 def parameters(address: str) -> dict[str, str]:

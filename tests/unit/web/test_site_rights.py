@@ -28,6 +28,8 @@ REVIEWED = {
     ("GET", "/passkeys"),
 }
 """Pages that only lead to an act, and so need its right."""
+AUDITED = {("GET", "/audit"), ("GET", "/audit/{id}")}
+"""Pages that show records of all pages."""
 MANAGED = {
     ("GET", "/trust"),
     ("GET", "/trust/host"),
@@ -70,13 +72,15 @@ def test_each_address_says_which_right_it_needs() -> None:
         if key in OPEN
         else SiteRight.MANAGE
         if key in MANAGED
+        else SiteRight.AUDIT
+        if key in AUDITED
         else SiteRight.REVIEW
         if key in REVIEWED or (key[0] == "POST" and key[1] != "/logout")
         else SiteRight.READ
         for key in found
     }
     assert found == expected
-    assert not (OPEN | REVIEWED | MANAGED) - set(found)
+    assert not (OPEN | REVIEWED | AUDITED | MANAGED) - set(found)
 
 
 def test_an_endpoint_that_declares_no_right_is_an_error() -> None:
