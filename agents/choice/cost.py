@@ -17,7 +17,7 @@ from knowledge.tokens import count_tokens
 
 @dataclass(frozen=True, slots=True)
 class AgentCost:
-    """Calls of journey tools, and tokens. `journeys` completed ones were measured; 0: a lower bound from the definition.
+    """Calls of journey tools, and tokens, measured in `journeys` completed journeys. With 0 it is a lower bound from the definition.
 
     Measured tokens are those of prompts and works; the lower bound has only the instructions.
     """
