@@ -1,4 +1,4 @@
-"""Lines that are not JSON-RPC messages: repaired if possible, otherwise refused. Pure."""
+"""Lines of stdio and bodies of HTTP requests that are not JSON-RPC messages: repaired if possible, otherwise refused. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from mcp_server.protocol.wire_errors import without_surrogates
 
+LONGEST_MESSAGE = 8 * 1024 * 1024
+"""Bytes of one message: over HTTP, of a request's body. The longest content of a page fits in, however it is escaped in JSON."""
 _ID = re.compile(r'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{1,200}")')
 NOT_JSON = "this is not readable JSON: it is broken, nested too deeply, or has a number that is too long"
 NOT_RPC = "this is not a JSON-RPC 2.0 message"

@@ -16,11 +16,11 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST
 
 from mcp_server.protocol.server import ForgeServer
-from mcp_server.transport.bad_lines import failure, mended, refusal
+from mcp_server.transport.bad_lines import LONGEST_MESSAGE, failure, mended, refusal
 from mcp_server.transport.signals import ending_signals
 
-LONGEST_LINE = 8 * 1024 * 1024
-"""Bytes of one message; a longer one is answered with an error and skipped without being kept in memory."""
+LONGEST_LINE = LONGEST_MESSAGE
+"""Bytes of a line; a longer one is answered with an error and skipped without being kept in memory."""
 READ_BYTES = 64 * 1024  # as much as a pipe holds on Linux
 PARENT_POLL_S = 2.0  # not every system can tell a process that its parent has ended
 

@@ -36,7 +36,15 @@ from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import INTERNAL_ERROR, JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import (
+    INTERNAL_ERROR,
+    PARSE_ERROR,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 from pydantic import ValidationError
 from starlette.datastructures import Headers
@@ -47,6 +55,7 @@ from starlette.types import Message, Receive, Scope, Send
 from knowledge.errors import StorageError
 from knowledge.state.client_notes import ClientNotes
 from mcp_server.protocol.change_events import SessionSubscribers
+from mcp_server.transport.bad_lines import LONGEST_MESSAGE, NOT_JSON, failure, mended, refusal
 from mcp_server.transport.sessions.session_ids import ClientSession, SessionIds
 from mcp_server.transport.sign_in.bearer import user_of
 
@@ -149,7 +158,13 @@ class SharedSessions(StreamableHTTPSessionManager):
         event_store: EventStore | None = None,
         retry_interval: int | None = None,
     ) -> None:
-        super().__init__(app, event_store, security_settings=security_settings, retry_interval=retry_interval)
+        super().__init__(
+            app,
+            event_store,
+            security_settings=security_settings,
+            retry_interval=retry_interval,
+            max_request_body_size=LONGEST_MESSAGE,
+        )
         self._ids, self.notes, self._subscribers = ids, notes, subscribers
         self._security = TransportSecurityMiddleware(security_settings)
         self.asked: dict[str, _Served] = {}
@@ -176,15 +191,14 @@ class SharedSessions(StreamableHTTPSessionManager):
             return _error_response(NO_SESSION, 404)
         message = None
         if posted:
-            body = await request.body()
+            taken = _taken_in(await request.body())
+            if isinstance(taken, Response):
+                return taken
+            message, body = taken
             receive = _again(body, receive)
-            message = _parsed(body)
         if isinstance(message, JSONRPCRequest) and message.method == "initialize":
             session = self._ids.issue(message.params or {}, owner)
             return await self._serve(session, message, scope, receive, send, fresh=True)
-        # The transport words the error for an invalid message.
-        if posted and message is None:
-            return await self._serve(session, None, scope, receive, send)
         if session is None:
             return _error_response("Bad Request: Missing session ID", 400)
         if isinstance(message, JSONRPCResponse | JSONRPCError | JSONRPCNotification):
@@ -345,12 +359,17 @@ class SharedSessions(StreamableHTTPSessionManager):
                 await served.transport.terminate()
 
 
-def _parsed(body: bytes) -> JSONRPCMessage | None:
-    """Return the message; None if it is invalid, which the transport then explains to the client."""
+def _taken_in(body: bytes) -> tuple[JSONRPCMessage, bytes] | Response:
+    """Return the message in a body, repaired if possible, and its bytes; otherwise the answer that refuses it, as over stdio."""
+    text = body.decode("utf-8", "replace")
     try:
-        return jsonrpc_message_adapter.validate_json(body, by_name=False)
-    except ValidationError:
-        return None
+        return jsonrpc_message_adapter.validate_json(text, by_name=False), text.encode()
+    except ValidationError as error:
+        if (message := mended(error)) is not None:
+            return message, message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        refused = refusal(error) or failure(PARSE_ERROR, NOT_JSON)
+        told = refused.model_dump_json(by_alias=True, exclude_unset=True)
+        return Response(told, status_code=400, media_type="application/json")
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

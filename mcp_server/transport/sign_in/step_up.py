@@ -17,11 +17,9 @@ from mcp_server.app.settings.sign_in import ScopeReach
 from mcp_server.gate.policy import ALWAYS, Limits, Trust
 from mcp_server.protocol.reach.requests import UNGATED, toolsets_of
 from mcp_server.toolsets.spec import AnySpec
+from mcp_server.transport.bad_lines import LONGEST_MESSAGE
 from mcp_server.transport.sign_in.bearer import LIMITS
 from mcp_server.transport.sign_in.scopes import least
-
-LARGEST_BYTES = 4 * 1024 * 1024
-"""The largest body that is read here; the SDK answers a larger one with 413."""
 
 Needs = tuple[Trust, tuple[str, ...]]
 """The level that a request needs, and the toolsets that it uses."""
@@ -99,9 +97,9 @@ async def _read(receive: Receive) -> tuple[list[Message], bytes]:
         message = await receive()
         messages.append(message)
         size += len(message.get("body", b""))
-        if message["type"] != "http.request" or not message.get("more_body") or size > LARGEST_BYTES:
+        if message["type"] != "http.request" or not message.get("more_body") or size > LONGEST_MESSAGE:
             break
-    return messages, b"" if size > LARGEST_BYTES else b"".join(one.get("body", b"") for one in messages)
+    return messages, b"" if size > LONGEST_MESSAGE else b"".join(one.get("body", b"") for one in messages)
 
 
 def _again(messages: list[Message], receive: Receive) -> Receive:

@@ -9,19 +9,20 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import PromptListChangedNotification, ResourceListChangedNotification, ResourceUpdatedNotification
 
 from knowledge.access.rules import PathAccess, Right
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.protocol import change_events as changes
 from tests.support.access.people_base import load_access
 from tests.support.access.worlds import World, indexed, world
+from tests.support.roads.road import connect, opened
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:resources/(un)?subscribe:Warning"
-)  # the SDK's client warns of the old era
+pytestmark = [
+    pytest.mark.security,
+    pytest.mark.filterwarnings("ignore:resources/(un)?subscribe:Warning"),  # the SDK's client warns of the old era
+]
 
 HIDDEN, OPEN = "people/ann/diary.md", "plans/q3.md"
 WATCHED = [f"kb://doc/{HIDDEN}", "kb://map/people/ann", "kb://map/people", "kb://map/", f"kb://doc/{OPEN}"]
@@ -44,8 +45,8 @@ async def test_a_2026_client_hears_of_readable_pages_only(made: World) -> None:
     settings = replace(made.settings, enrolment=made.secrets["ben"])
     heard: list[str] = []
     async with (
-        open_app(settings, indexing=False, announcing=False, load_access=load_access) as app,
-        Client(app.server) as client,
+        opened(settings, indexing=False, announcing=False, load_access=load_access) as app,
+        connect(app) as client,
         client.listen(
             resource_subscriptions=[*WATCHED, "journey://research-owner"], resources_list_changed=True
         ) as events,
@@ -72,8 +73,8 @@ async def test_a_2025_client_hears_of_readable_pages_only(made: World) -> None:
             bell.set()
 
     async with (
-        open_app(settings, indexing=False, announcing=False, load_access=load_access) as app,
-        Client(app.server, mode="legacy", message_handler=on_message) as client,
+        opened(settings, indexing=False, announcing=False, load_access=load_access) as app,
+        connect(app, mode="legacy", message_handler=on_message) as client,
     ):
         await client.list_resources()
         for uri in WATCHED:
@@ -88,8 +89,8 @@ async def test_one_event_for_very_many_changes_is_heard_only_if_a_readable_page_
     fresh = await world(tmp_path / "team", lambda _path: True)
     settings = replace(fresh.settings, enrolment=fresh.secrets["ben"])
     async with (
-        open_app(settings, indexing=False, announcing=False, load_access=load_access) as app,
-        Client(app.server) as client,
+        opened(settings, indexing=False, announcing=False, load_access=load_access) as app,
+        connect(app) as client,
         client.listen(resource_subscriptions=["kb://map/", f"kb://doc/{OPEN}"], resources_list_changed=True) as events,
     ):
 
@@ -156,8 +157,8 @@ async def test_a_hidden_agent_comes_unheard(tmp_path: Path, monkeypatch: pytest.
 
     settings = replace(fresh.settings, enrolment=fresh.secrets["ben"])
     async with (
-        open_app(settings, indexing=False, announcing=False, load_access=without_two_agents) as app,
-        Client(app.server, mode="legacy", message_handler=on_message) as client,
+        opened(settings, indexing=False, announcing=False, load_access=without_two_agents) as app,
+        connect(app, mode="legacy", message_handler=on_message) as client,
     ):
         assert "first" not in {prompt.name for prompt in (await client.list_prompts()).prompts}
         await client.list_resources()

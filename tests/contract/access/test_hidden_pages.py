@@ -25,6 +25,8 @@ from tests.support.access.probes import OTHER_PROBES, TOOL_PROBES, Prober, answe
 from tests.support.access.worlds import indexed, world
 from tests.support.hosts.writers import Writer
 
+pytestmark = pytest.mark.security
+
 CALLERS = ["ann", "ben", "eve", None]
 RECORDING = frozenset({"kb_merge", "kb_move", "journey_start"})
 """Tools whose arguments later answers may repeat."""

@@ -21,6 +21,8 @@ from tests.support.access.worlds import OWNER, World, indexed, world
 from tests.support.hosts.task_clients import wired
 from tests.support.hosts.writers import Writer, allow_forms
 
+pytestmark = pytest.mark.security
+
 PAGE, HIDDEN = "plans/import.md", "people/ann/diary.md"
 OLDER, NEWER = (
     "The importer reads CSV files from the share in Oslo.",

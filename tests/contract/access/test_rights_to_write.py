@@ -15,6 +15,8 @@ from tests.support.access.people_base import CANARIES, access_of
 from tests.support.access.worlds import World, indexed, world
 from tests.support.hosts.writers import allow_forms
 
+pytestmark = pytest.mark.security
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> World:

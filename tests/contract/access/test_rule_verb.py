@@ -6,10 +6,9 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from mcp import Client
+import pytest
 
 from knowledge.access.directory import Directory, DirectoryEntry
-from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.cli.people.directory import rule_rows
 from mcp_server.gate.host_registration import enrol
@@ -17,6 +16,9 @@ from tests.support.access.worlds import indexed
 from tests.support.hosts.persons import ME, Person
 from tests.support.hosts.writers import Writer
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
+
+pytestmark = pytest.mark.security
 
 
 def read_as(person: Person, host: str, path: str) -> str:
@@ -26,7 +28,7 @@ def read_as(person: Person, host: str, path: str) -> str:
         async with open_state(person.settings) as state:
             secret = await enrol(state, host, now=utc_now())
         settings = replace(person.settings, enrolment=secret)
-        async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
+        async with opened(settings, indexing=False, announcing=False) as app, connect(app) as client:
             await indexed(app)
             caller = Writer(client, app, person.kb)
             found = await client.call_tool("kb_read", {"path": path})

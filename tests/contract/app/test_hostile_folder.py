@@ -30,6 +30,10 @@ from mcp_server.gate.trust.scores import grant
 from mcp_server.web.access.login_links import open_browser
 from tests.support.index.embedding_server import EmbeddingServer, serving
 from tests.support.knowledge_bases.folders import write
+from tests.support.processes.http_server import started
+from tests.support.roads.road import CURRENT, PUBLIC_URL, over_http
+
+pytestmark = pytest.mark.security
 
 ROOT = Path(__file__).parents[3]
 MODULES = (
@@ -65,6 +69,14 @@ class Site:
         lines = "".join(f'{name} = "{value}"\n' for name, value in settings.items())
         (self.hostile / "forge.toml").write_text(lines, encoding="utf-8")
 
+    def token(self) -> str:
+        """Return a token that the person created elsewhere."""
+        launch = launch_of_this_program()
+        env = {"HOME": str(self.home), "PATH": os.environ["PATH"], **(launch.environ or {})}
+        command = [launch.command, *launch.arguments, "token", "create", "ann", "--kb", str(self.kb)]
+        done = subprocess.run(command, cwd=self.home, env=env, capture_output=True, encoding="utf-8", check=True)
+        return done.stdout.strip()
+
     def modules(self) -> Path:
         """Put modules into the repository that leave a trace when they run, and return the trace."""
         trace = self.folder / "ran"
@@ -76,10 +88,18 @@ class Site:
 
     @asynccontextmanager
     async def server(self, environ: Mapping[str, str] = {}, *words: str) -> AsyncIterator[Client]:
-        """Start the command that `install` writes, as a host does: in the repository."""
+        """Start the command that `install` writes in the repository, as a host does; on the HTTP road as a person does."""
         launch = launch_of_this_program()
         env = {"HOME": str(self.home), "FORGE_OPEN_BROWSER": "0", **(launch.environ or {}), **environ}
         args = [*launch.arguments, "serve", "--kb", str(self.kb), *words]
+        if over_http():
+            server = [launch.command, *args, "--http", "127.0.0.1:0"]
+            env |= {"PATH": os.environ["PATH"], "FORGE_HTTP_URL": PUBLIC_URL}
+            token = self.token()  # without one the server would not start
+            async with started(server, env, self.log, self.hostile) as running, running.client(token) as client:
+                CURRENT.clients += 1
+                yield client
+            return
         process = StdioServerParameters(command=launch.command, args=args, cwd=self.hostile, env=env)
         with self.log.open("w", encoding="utf-8") as log, anyio.fail_after(60):
             async with Client(stdio_client(process, errlog=log)) as client:

@@ -20,16 +20,18 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 
 from knowledge.pages.paths import ACTING
 from mcp_server.__main__ import main
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.output import LONGEST_REMARK, LONGEST_TRACEBACK, LogLines
 from tests.support.hosts.writers import let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
+from tests.support.roads.wires import wire_over
+
+pytestmark = pytest.mark.security
 
 FORGED = "knowledge-forge: settings from /etc/evil.toml"
 HOSTILE = (
@@ -98,20 +100,25 @@ def test_a_folder_forges_no_line_by_its_name(tmp_path: Path) -> None:
     assert any("is ignored" in line for line in lines), "nothing was logged, so nothing was shown"
 
 
-def test_no_caller_over_stdio_forges_a_line(tmp_path: Path) -> None:
+def test_no_caller_forges_a_line(tmp_path: Path, road: str) -> None:
     """Client names, methods, ids, arguments, addresses, and meaningless notifications."""
     write(tmp_path / "kb", {"a.md": "# A\n", "_index.md": f"---\nuntrusted: {json.dumps(HOSTILE)}\n---\n# Home\n"})
-    with serving(tmp_path) as (process, log):
-        assert process.stdin is not None
-        asked(process, 1, "initialize", **hello(name=HOSTILE, version=HOSTILE, title=HOSTILE))
+    with wire_over(road, tmp_path) as wire:
+
+        def ask(id_: object, method: str, **params: Any) -> None:
+            wire.tell(json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}).encode())
+            while wire.next_answer().get("id") != id_:
+                pass
+
+        ask(1, "initialize", **hello(name=HOSTILE, version=HOSTILE, title=HOSTILE))
         for method, params in (
             ("notifications/initialized", {}),
             (HOSTILE, {"a": HOSTILE}),
             ("notifications/cancelled", {"requestId": {"a": HOSTILE}, "reason": [HOSTILE]}),
             ("notifications/progress", {"progressToken": HOSTILE, "progress": HOSTILE}),
         ):
-            told = {"jsonrpc": "2.0", "method": method, "params": params}
-            process.stdin.write(json.dumps(told).encode() + b"\n" + HOSTILE.encode() + b"\n")
+            wire.tell(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode())
+            wire.tell(HOSTILE.encode())
         calls = [
             ("tools/call", {"name": name, "arguments": {key: HOSTILE}})
             for name, key in (
@@ -126,10 +133,9 @@ def test_no_caller_over_stdio_forges_a_line(tmp_path: Path) -> None:
             (HOSTILE, {"_meta": {HOSTILE: HOSTILE}}),
         ]
         for number, (method, params) in enumerate(calls):
-            asked(process, f"{number}{HOSTILE}", method, **params)
-        process.stdin.close()
-        process.wait(60)
-    assert len(of_ours(log.read_text(encoding="utf-8"))) >= 3, "nothing was logged, so nothing was shown"
+            ask(f"{number}{HOSTILE}", method, **params)
+        log = wire.log_at_end()
+    assert len(of_ours(log)) >= 3, "nothing was logged, so nothing was shown"
 
 
 def test_no_request_over_http_forges_a_line(tmp_path: Path) -> None:
@@ -171,7 +177,7 @@ def test_no_intent_of_a_caller_forges_an_audit_record(tmp_path: Path, capsys: py
     forged = f'{HOSTILE}"}}\n{{"seq": 1, "principal": "root"}}'
 
     async def merge() -> None:
-        async with open_app(await let_in(settings), indexing=False) as app, Client(app.server) as host:
+        async with opened(await let_in(settings), indexing=False) as app, connect(app) as host:
             arguments = {"path": "b.md", "content": "# B\n", "intent": forged, "corroboration": [forged]}
             assert not (await host.call_tool("kb_merge", arguments)).is_error
 

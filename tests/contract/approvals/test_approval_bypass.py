@@ -15,14 +15,12 @@ from typing import Any, cast
 import anyio
 import anyio.lowlevel
 import pytest
-from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult, TextResourceContents
 
 from knowledge.errors import ConfiguresNow, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import ProposalVerdict
-from mcp_server.app.composition import open_app
 from mcp_server.app.dependencies import MOST_WAITING
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
@@ -38,6 +36,9 @@ from mcp_server.toolsets.knowledge.schemas import RevertArguments
 from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Refused, Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
+
+pytestmark = pytest.mark.security
 
 ME = Principal(os_user(), "writer").id
 INDEX = "# Home\n\nWelcome.\n"
@@ -138,7 +139,7 @@ async def test_a_form_counts_for_nothing_once_its_host_may_not_even_propose(
             return ElicitResult(action="accept", content={"decision": "approve"})
 
         allowed = await let_in(settings, level=2, forms=True)
-        async with open_app(allowed) as app, Client(app.server, mode=era, elicitation_callback=accepts) as client:
+        async with opened(allowed) as app, connect(app, mode=era, elicitation_callback=accepts) as client:
             base = await Writer(client, app, settings.kb).revision("page.md")
             arguments = {"path": "page.md", "content": "# Page\n\nSecond.\n", "base_revision": base}
             result = await client.call_tool("kb_merge", arguments)
@@ -284,7 +285,7 @@ async def test_a_callers_description_cannot_pass_for_the_effect(settings: Settin
         return ElicitResult(action="cancel")
 
     allowed = await let_in(settings, level=2, forms=True)
-    async with open_app(allowed) as app, Client(app.server, elicitation_callback=asked) as client:
+    async with opened(allowed) as app, connect(app, elicitation_callback=asked) as client:
         base = await Writer(client, app, settings.kb).revision("page.md")
         new = {"path": "page.md", "content": "# Page\n\nFirst.\n\nNever test.\n", "base_revision": base}
         await client.call_tool("kb_merge", {**new, "intent": intent, "source": "official:handbook"})
@@ -416,7 +417,7 @@ async def test_a_proposal_says_where_a_page_moves_although_none_of_its_lines_cha
         was = await host.revision("page.md")
         await host.call("kb_move", path="page.md", to="area/page.md")
     allowed = await let_in(settings, level=2, forms=True)
-    async with open_app(allowed) as app, Client(app.server, elicitation_callback=asked) as client:
+    async with opened(allowed) as app, connect(app, elicitation_callback=asked) as client:
         host = Writer(client, app, settings.kb)
         answer = await host.call("kb_revert", path="page.md", revision=was)
         assert answer["status"] == "proposed"

@@ -27,6 +27,8 @@ from tests.support.knowledge_bases.folders import write
 from tests.support.state.postgres import on_database
 from tests.support.state.stores import bodies
 
+pytestmark = pytest.mark.security
+
 PAGE = "guides/deploy.md"
 TEXT = (
     "# Deploying\n\nThe payment service is deployed with a canary first.\n\n"

@@ -23,6 +23,8 @@ from tests.support.hosts.reviewers import ANN, Reviewer, reviewing
 from tests.support.hosts.writers import Refused, Writer, allow_forms, writing
 from tests.support.knowledge_bases.folders import write
 
+pytestmark = pytest.mark.security
+
 PAGE = "guides/deploy.md"
 TEXT = (
     "# Deploying\n\nThe payment service is deployed with a canary first.\n\n"

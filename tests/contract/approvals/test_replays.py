@@ -16,7 +16,6 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitResult, InputRequiredResult, InputResponses
 
-from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, enrol, os_user
@@ -25,6 +24,9 @@ from tests.contract.gate.test_trust_gradient import Forms, connected
 from tests.support.hosts.reviewers import reviewing
 from tests.support.hosts.writers import allow_forms
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened, over_http
+
+pytestmark = pytest.mark.security
 
 PAGE, TEXT = "page.md", "# Page\n\nFirst.\n"
 YES: InputResponses = {"decision": ElicitResult(action="accept", content={"decision": "approve"})}
@@ -72,10 +74,10 @@ async def test_any_number_of_replays_from_three_processes_are_one_execution(sett
     secret = await host(settings, "host")
     async with AsyncExitStack() as stack:
         person = await stack.enter_async_context(reviewing(settings))
-        clients = [
-            await stack.enter_async_context(connected(settings, secret, "stdio", "auto", Forms()))
-            for _ in range(PROCESSES)
-        ]
+        clients = []
+        for _ in range(PROCESSES):  # over HTTP, servers of this process; several processes: test_round_robin.py
+            way = beside(settings, secret) if over_http() else connected(settings, secret, "stdio", "auto", Forms())
+            clients.append(await stack.enter_async_context(way))
         arguments, state = await asked(clients[0], "Once.")
         results: list[CallToolResult] = []
 
@@ -98,8 +100,8 @@ async def test_any_number_of_replays_from_three_processes_are_one_execution(sett
 @asynccontextmanager
 async def beside(settings: Settings, secret: str) -> AsyncIterator[Client]:
     async with (
-        open_app(replace(settings, enrolment=secret), indexing=False) as app,
-        Client(app.server, elicitation_callback=Forms()) as client,
+        opened(replace(settings, enrolment=secret), indexing=False) as app,
+        connect(app, elicitation_callback=Forms()) as client,
     ):
         yield client
 

@@ -7,14 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from mcp import Client
 from mcp.client import ClientRequestContext
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from knowledge.access.changes import Changing, DirectoryChange
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note, Proposal
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.contradictions.settle import ContradictionDecisions
@@ -22,9 +20,12 @@ from mcp_server.gate.trust.reconcile import unaccounted
 from tests.support.hosts.persons import Person
 from tests.support.hosts.writers import Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.state.ledgers import NOW
 from tests.support.web.review_pages import ME, PAGE, Place, forms, kept, shown
 from tests.support.zulip.reviews import CORDELIA, HAMLET, scene, soon
+
+pytestmark = pytest.mark.security
 
 BY = Changing("ada", NOW)
 BARRED = "in guides/, where only bob, @ops can decide"
@@ -192,7 +193,7 @@ async def test_a_form_is_shown_only_in_a_host_whose_person_may_decide(tmp_path: 
         shown_forms.append(params.message)
         return ElicitResult(action="accept", content={"decision": "approve"})
 
-    async with open_app(settings, indexing=False) as app, Client(app.server, elicitation_callback=yes) as client:
+    async with opened(settings, indexing=False) as app, connect(app, elicitation_callback=yes) as client:
         host = Writer(client, app, settings.kb)
         await put(app.base.state, *TEAM)
         first = await host.merge("guides/new.md", "# New\n\nOne.\n")

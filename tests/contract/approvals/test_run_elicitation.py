@@ -27,7 +27,7 @@ from mcp_types import (
 from agents.loop.record.frames import Control, PersonAnswered
 from agents.loop.record.run import Run
 from knowledge.trust.ports import Proposal, State
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
@@ -47,7 +47,10 @@ from tests.doubles.provider_turns import Turn, said, uses
 from tests.doubles.serving import served
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.runs.hosts import asking, at_once
+
+pytestmark = pytest.mark.security
 
 ERAS = ("auto", "legacy")
 ROOT = Path(__file__).parents[3]
@@ -140,8 +143,8 @@ async def hosting(
     async with served(model) as place:
         settings = asking(settings, place)
         async with (
-            open_app(settings, indexing=False, announcing=announcing, sleep=at_once) as app,
-            Client(app.server, mode=mode, elicitation_callback=person if reactions else None) as client,
+            opened(settings, indexing=False, announcing=announcing, sleep=at_once) as app,
+            connect(app, mode=mode, elicitation_callback=person if reactions else None) as client,
         ):
             yield Host(Writer(client, app, settings.kb), model, person, settings)
 
@@ -500,8 +503,8 @@ async def test_a_form_counts_for_its_caller_tool_and_arguments_only(tmp_path: Pa
         await grant(host.app.base.state, Principal(os_user(), "other").id, 3, by="ann", now=utc_now())
         theirs = replace(host.settings, enrolment=secret)
         async with (
-            open_app(theirs, indexing=False, announcing=False, sleep=at_once) as app,
-            Client(app.server, mode="auto", elicitation_callback=host.person) as other,
+            opened(theirs, indexing=False, announcing=False, sleep=at_once) as app,
+            connect(app, mode="auto", elicitation_callback=host.person) as other,
         ):
             with pytest.raises(MCPError):
                 await _second_round(other, asked, answers("x"), goal="Carry on.")
@@ -571,8 +574,8 @@ async def test_a_run_is_led_on_by_no_other_model_than_its_own(by: str, tmp_path:
         run = asks["run_id"]
         other = replace(host.settings, model=OTHER)
         async with (
-            open_app(other, indexing=False, announcing=False, sleep=at_once) as app,
-            Client(app.server, elicitation_callback=Sitting([answers("the second")])) as client,
+            opened(other, indexing=False, announcing=False, sleep=at_once) as app,
+            connect(app, elicitation_callback=Sitting([answers("the second")])) as client,
         ):
             if by == "call":
                 answer = await Writer(client, app, other.kb).call("agent_run", run_id=run, answer="the second")

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from mcp_server.connectors.evidence_sources import KEPT_S, EvidenceSources
@@ -23,6 +21,7 @@ from tests.doubles.zulip import Zulip
 from tests.doubles.zulip_world import RECORDED_LEVEL
 from tests.support.hosts.writers import Refused, Writer, let_in
 from tests.support.plane.hosts import at_once, plane_settings
+from tests.support.roads.road import connect, opened
 from tests.support.zulip.hosts import BEGUN, HAMLET, Clock, furnished, zulip_settings
 
 CLAIM = "An upload may take 300 seconds."
@@ -60,8 +59,8 @@ async def team(home: Path, *, level: float = 5, **more: Any) -> AsyncIterator[Te
         (settings.kb / "uploads.md").write_text(PAGE, encoding="utf-8")
         allowed = await let_in(settings, "writer", level)
         async with (
-            open_app(allowed, sleep=at_once, indexing=False, announcing=False) as app,
-            Client(app.server) as client,
+            opened(allowed, sleep=at_once, indexing=False, announcing=False) as app,
+            connect(app) as client,
         ):
             yield Team(Writer(client, app, settings.kb), plane, at_plane, zulip, at_zulip, allowed)
 

@@ -32,6 +32,8 @@ from tests.support.plane.hosts import working
 from tests.support.zulip.hosts import chatting
 from tests.support.zulip.reviews import HAMLET, scene, soon
 
+pytestmark = pytest.mark.security
+
 MESSAGES = "/api/v1/messages"
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 - it opens nothing
 METADATA = json.dumps({"Code": "Success", "AccessKeyId": "AKIA0123", "SecretAccessKey": SECRET}).encode()

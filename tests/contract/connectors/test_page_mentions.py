@@ -128,6 +128,7 @@ async def test_a_thread_and_its_page_know_each_other_once_the_thread_was_read(tm
         assert [line["place"] for line in again["messages"]] == ["drawing/where is it"]
 
 
+@pytest.mark.security
 async def test_the_topic_of_a_thread_is_not_shown_to_readers_of_the_page(tmp_path: Path) -> None:
     """Anyone may name a topic, so a trusted page must not carry that name along."""
     write(tmp_path / "kb", PAGES)

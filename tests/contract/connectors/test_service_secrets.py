@@ -23,7 +23,7 @@ import pytest
 from mcp import Client
 
 from mcp_server.__main__ import main
-from mcp_server.app.composition import App, listed, open_app
+from mcp_server.app.composition import App, listed
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.summary import summary
@@ -50,7 +50,10 @@ from tests.doubles.zulip import Zulip
 from tests.doubles.zulip_world import RECORDED_LEVEL
 from tests.support.hosts.writers import let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.zulip.hosts import BOT, HAMLET, Clock, at_once, furnished
+
+pytestmark = pytest.mark.security
 
 PLANE_KEY = "plane_api_5ecre7f00dcafe9b1d2"
 ZULIP_KEY = "Zk5ecre7B0tKeyf00dCafe1234567890"
@@ -161,11 +164,12 @@ def everything_logged() -> Iterator[io.StringIO]:
     """Yield everything logged at every level: a person may have enabled that to find a cause."""
     log = io.StringIO()
     handler = logging.StreamHandler(log)
-    loggers = [logging.getLogger(name) for name in ("", "knowledge_forge", "mcp", "uvicorn")]
+    loggers = [logging.getLogger(name) for name in ("", "knowledge_forge", "mcp", "mcp.client", "uvicorn")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(1)
-    loggers[-1].setLevel(logging.CRITICAL)  # it serves the doubles and is not part of the test
+    for logger in loggers[-2:]:  # a client of its own, and what serves the doubles, are not part of the test
+        logger.setLevel(logging.CRITICAL)
     logging.root.addHandler(handler)
     try:
         yield log
@@ -212,8 +216,8 @@ async def house(folder: Path, *, level: float) -> AsyncIterator[PageContext]:
             zulip_api_key=ZULIP_KEY,
         )
         settings = await let_in(settings, level=level)
-        app = await stack.enter_async_context(open_app(settings, sleep=at_once, indexing=False, announcing=False))
-        client = await stack.enter_async_context(Client(app.server))
+        app = await stack.enter_async_context(opened(settings, sleep=at_once, indexing=False, announcing=False))
+        client = await stack.enter_async_context(connect(app))
         yield PageContext(app, client, plane_at, zulip_at, plane, zulip, settings, message, log)
 
 

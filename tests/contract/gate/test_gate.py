@@ -16,7 +16,7 @@ from mcp_types import Implementation, TextContent
 
 from knowledge.errors import StorageError
 from knowledge.trust.ports import TrustRecord
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
@@ -29,7 +29,10 @@ from mcp_server.gate.trust.scores import BadGrant, freeze, grant
 from mcp_server.protocol.gate_extension import REFUSED
 from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, ToolSpec
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.state.trust_levels import stand
+
+pytestmark = pytest.mark.security
 
 ME = os_user()
 ME_AT_CURSOR = Principal(ME, "cursor")
@@ -77,8 +80,8 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[App]:
-    async with open_app(settings, extra_tools=[NOTE], indexing=False) as app:
+async def noting(settings: Settings) -> AsyncIterator[App]:
+    async with opened(settings, extra_tools=[NOTE], indexing=False) as app:
         yield app
 
 
@@ -92,7 +95,7 @@ async def said(client: Client, tool: str, **arguments: object) -> tuple[bool, st
 async def test_a_call_below_level_2_is_refused_with_one_plain_sentence_and_changes_nothing(
     settings: Settings, mode: str
 ) -> None:
-    async with opened(settings) as app, Client(app.server, mode=mode) as client:
+    async with noting(settings) as app, connect(app, mode=mode) as client:
         await grant(app.base.state, Principal(ME, UNENROLLED).id, 1, by="ann", now=utc_now())
         refused, why = await said(client, "note", text="x")
         assert refused
@@ -102,12 +105,12 @@ async def test_a_call_below_level_2_is_refused_with_one_plain_sentence_and_chang
 
 
 async def test_a_host_that_a_person_enrolled_and_granted_may_act_and_another_may_not(settings: Settings) -> None:
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         secret = await enrol(app.base.state, "cursor", now=utc_now())
         await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
-    async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
+    async with noting(replace(settings, enrolment=secret)) as app, connect(app) as client:
         assert await said(client, "note", text="kept") == (False, '{"status":"done","proposal":null}')
-    async with opened(replace(settings, enrolment="guessed")) as app, Client(app.server) as client:
+    async with noting(replace(settings, enrolment="guessed")) as app, connect(app) as client:
         refused, why = await said(client, "note", text="lost")
         assert refused
         assert why.startswith("note is refused: the secret that this host sends")
@@ -115,10 +118,10 @@ async def test_a_host_that_a_person_enrolled_and_granted_may_act_and_another_may
 
 
 async def test_a_replaced_secret_stops_working_immediately(settings: Settings) -> None:
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         secret = await enrol(app.base.state, "cursor", now=utc_now())
         await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
-    async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
+    async with noting(replace(settings, enrolment=secret)) as app, connect(app) as client:
         assert not (await said(client, "note", text="one"))[0]
         await enrol(app.base.state, "cursor", now=utc_now())
         for tool, arguments in (("note", {"text": "two"}), ("kb_read", {"path": "long.md"}), ("trust_status", {})):
@@ -133,10 +136,10 @@ async def test_a_replaced_secret_stops_working_immediately(settings: Settings) -
 
 async def test_nothing_a_client_says_of_itself_raises_trust(settings: Settings) -> None:
     """The design, section 6."""
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         for name in ("cursor", "claude-desktop", f"{ME}@cursor", "admin", "unenrolled"):
             info = Implementation(name=name, version="5.0")
-            async with Client(app.server, mode="legacy", client_info=info) as client:
+            async with connect(app, mode="legacy", client_info=info) as client:
                 assert '"status":"proposed"' in (await said(client, "note", text="x"))[1]
                 assert '"score":2.0' in (await said(client, "trust_status"))[1]
     assert not written
@@ -147,17 +150,17 @@ async def test_any_number_of_names_that_a_client_gives_itself_leaves_its_score(
     settings: Settings, changes: int
 ) -> None:
     """1,000 changes of `clientInfo`: score unchanged."""
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         for number in range(changes):
             info = Implementation(name=f"admin-{number}", version=str(number), title="level 5")
-            async with Client(app.server, mode="legacy", client_info=info) as client:
+            async with connect(app, mode="legacy", client_info=info) as client:
                 told = (await said(client, "trust_status"))[1]
                 assert '"score":2.0' in told
         assert not await app.base.state.history(Principal(ME, UNENROLLED).id, limit=1)
 
 
 async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(settings: Settings) -> None:
-    async with opened(settings) as app, Client(app.server) as client:
+    async with noting(settings) as app, connect(app) as client:
         frozen = TrustRecord(Principal(ME, UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
         await stand(app.base.state, frozen, reason="harmful", by="ann")
         for refused in (
@@ -178,10 +181,10 @@ async def test_a_frozen_principal_reads_nothing_but_may_ask_about_itself(setting
 async def test_a_crash_inside_a_tool_reveals_nothing_internal(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         secret = await enrol(app.base.state, "cursor", now=utc_now())
         await grant(app.base.state, Principal(ME, "cursor").id, 3, by="ann", now=utc_now())
-    async with opened(replace(settings, enrolment=secret)) as app, Client(app.server) as client:
+    async with noting(replace(settings, enrolment=secret)) as app, connect(app) as client:
         failed, why = await said(client, "note", text="crash")
         assert failed
         assert "secret inside" not in why
@@ -197,7 +200,7 @@ class Unreachable:
 
 async def test_without_a_state_store_acts_are_refused_and_reads_continue_for_a_minute(settings: Settings) -> None:
     """The design, section 6: it fails closed."""
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         now = 1000.0
         services = app.services
         gate = Gate([NOTE, *app.gate._specs.values()], services, app.gate._proposing, clock=lambda: now)
@@ -219,7 +222,7 @@ async def test_trust_is_read_once_for_a_call_and_again_where_planning_took_long(
     settings: Settings, takes_s: float, reads: int
 ) -> None:
     """A level that is taken away while a call is planned for seconds no longer counts; a quick call asks the database once."""
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         now, seen = 1000.0, list[str]()
         services = app.services
         await grant(services.state, ME_AT_CURSOR.id, 3, by="ann", now=utc_now())
@@ -251,7 +254,7 @@ async def test_trust_is_read_once_for_a_call_and_again_where_planning_took_long(
 
 async def test_another_calls_late_read_of_trust_does_not_count_for_this_one(settings: Settings) -> None:
     """Otherwise a call could use trust that was taken away before it began, if another call read it slowly."""
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         services = app.services
         await grant(services.state, ME_AT_CURSOR.id, 3, by="ann", now=utc_now())
         reading, planning, earlier_is_done = anyio.Event(), anyio.Event(), anyio.Event()
@@ -288,7 +291,7 @@ async def test_another_calls_late_read_of_trust_does_not_count_for_this_one(sett
 
 async def test_no_path_to_a_tool_bypasses_the_gate(settings: Settings) -> None:
     """MCPServer.call_tool passes no interceptor, so it must not work at all."""
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         with pytest.raises(PermissionError):
             await app.server.call_tool("kb_map", {})
         for tool in app.server._tool_manager.list_tools():
@@ -300,13 +303,13 @@ async def test_no_path_to_a_tool_bypasses_the_gate(settings: Settings) -> None:
     "name", ["", "Cursor", "a b", "../x", UNENROLLED, TOKENLESS, "x" * 65, "-x", "terminal", "page"]
 )
 async def test_a_name_that_cannot_be_a_hosts_is_refused(settings: Settings, name: str) -> None:
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         with pytest.raises(BadHostName):
             await enrol(app.base.state, name, now=utc_now())
 
 
 async def test_grants_stay_within_their_limits(settings: Settings) -> None:
-    async with opened(settings) as app:
+    async with noting(settings) as app:
         state = app.base.state
         for level in (-1, 5.1):
             with pytest.raises(BadGrant):

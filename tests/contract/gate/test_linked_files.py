@@ -20,6 +20,8 @@ from tests.support.hosts.reviewers import Reviewer, reviewing
 from tests.support.hosts.writers import Writer, writing
 from tests.support.knowledge_bases.folders import write
 
+pytestmark = pytest.mark.security
+
 AGENT = (Path(__file__).parents[3] / "kb/_agents/decide.yaml").read_text(encoding="utf-8")
 PAGES = {
     "page.md": "# Page\n\nOne.\n",

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads import road
+
+pytestmark = pytest.mark.security
 
 ANN = Approver("ann", "page")
 PAGES = {"tea.md": "# Tea\n\nTwo minutes.\n", "home.md": "# Home\n\n[Tea](tea.md)\n"}
@@ -29,7 +30,7 @@ def connect(tmp_path: Path) -> Connect:
     @asynccontextmanager
     async def connected(host: str, level: float) -> AsyncIterator[Writer]:
         allowed = await let_in(settings, host, level)
-        async with open_app(allowed) as app, Client(app.server) as client:
+        async with road.opened(allowed) as app, road.connect(app) as client:
             yield Writer(client, app, settings.kb)
 
     return connected

@@ -24,6 +24,8 @@ from tests.support.knowledge_bases.folders import write
 from tests.support.plane.hosts import working
 from tests.support.state.decisions import passkey
 
+pytestmark = pytest.mark.security
+
 TASK = {"project": "OPS", "name": "As told in KB"}
 
 

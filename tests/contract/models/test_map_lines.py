@@ -12,10 +12,9 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 
 from mcp_server.app.background import write_map_lines
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
@@ -25,8 +24,9 @@ from mcp_server.models.map_lines import LEASE, MapLines, Round, line_of
 from tests.doubles.provider import Model
 from tests.doubles.provider_turns import Raw, Script, Trouble, said
 from tests.doubles.serving import served
-from tests.support.hosts.writers import Writer
+from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened, over_http
 from tests.support.runs.hosts import asking, at_once
 
 TABLE = "| hive | queen |\n|---|---|\n" + "\n".join(f"| h{n} | of the year {2000 + n} |" for n in range(30)) + "\n"
@@ -109,13 +109,14 @@ async def making(
     folder: Path, *script: Script, helps: bool = True, pages: Mapping[str, str] = PAGES
 ) -> AsyncIterator[Place]:
     settings = Settings(kb=write(folder / "kb", dict(pages)), state_dir=folder / "state", open_browser=False)
+    settings = await let_in(settings, level=2) if over_http() else settings
     model = Model()
     model.will("", *(script or (by_path,) * 9))
     async with served(model) as place:
         settings = replace(asking(settings, place), model_helps=("summaries",) if helps else ())
         async with (
-            open_app(settings, indexing=False, announcing=False, sleep=at_once) as app,
-            Client(app.server) as client,
+            opened(settings, indexing=False, announcing=False, sleep=at_once) as app,
+            connect(app) as client,
         ):
             made = Place(app, Writer(client, app, settings.kb), model, None, settings, utc_now())  # type: ignore[arg-type]
             made.maker = made.another("this")
@@ -142,6 +143,7 @@ async def test_only_pages_without_a_written_line_get_one_from_the_model(tmp_path
         assert len(place.told) == 2
 
 
+@pytest.mark.security
 async def test_no_untrusted_text_reaches_the_model_or_is_shown_through_it(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         await place.maker.round()
@@ -150,6 +152,7 @@ async def test_no_untrusted_text_reaches_the_model_or_is_shown_through_it(tmp_pa
         assert inside["fetched/board.md"] == ""
 
 
+@pytest.mark.security
 async def test_a_generated_line_is_hidden_once_its_page_is_untrusted(tmp_path: Path) -> None:
     async with making(tmp_path) as place:
         await place.maker.round()

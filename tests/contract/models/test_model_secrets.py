@@ -29,6 +29,8 @@ from tests.doubles.provider_turns import Call, Raw, Step, Trouble, Turn, said, u
 from tests.doubles.serving import Fault, raw, redirected, truncated
 from tests.support.runs.hosts import RunHost, run_host
 
+pytestmark = pytest.mark.security
+
 VENDORS = ("anthropic", "openai", "openai-responses")
 WORDS = "the merger with Quagmire Ltd is off"
 """A model's text: it may appear where it was asked for, and nowhere else."""

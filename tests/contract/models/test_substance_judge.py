@@ -10,9 +10,7 @@ from typing import Any, Protocol
 
 import anyio
 import pytest
-from mcp import Client
 
-from mcp_server.app.composition import open_app
 from mcp_server.cli.journeys.view import shown
 from tests.contract.agents.library.test_cheats import agents
 from tests.doubles.provider_turns import Raw, Script, Trouble, Turn
@@ -20,6 +18,7 @@ from tests.support.agents.adversary import DAYS, DEAD, GROUP, KEPT, PAGES, carry
 from tests.support.agents.honest_works import ASKED, ENDS, HONEST, NEXT, answer, insight, tree
 from tests.support.agents.small_agents import Only
 from tests.support.hosts.writers import Writer
+from tests.support.roads.road import connect, opened
 from tests.support.runs.hosts import RunHost, at_once, run_host
 from tests.support.runs.substance import ITEMS, doubting, finding, findings, items_of
 from tests.support.web.review_pages import shown as review_page
@@ -144,6 +143,7 @@ async def test_a_model_that_is_not_asked_to_help_with_it_is_not_asked(tmp_path: 
         assert "Note:" not in at["prompt"]
 
 
+@pytest.mark.security
 async def test_a_hostile_quote_changes_nothing_but_a_number(tmp_path: Path) -> None:
     """The quote speaks to the model, and the model obeys it as far as its answer has room: no word of it gets further."""
     order = (
@@ -253,7 +253,7 @@ async def test_another_server_lets_what_was_sent_back_pass(tmp_path: Path) -> No
     async with host(tmp_path, finding(doubting("auditor")), finding(lambda _: "contradicts")) as one:
         at = await submitted(one, await asked_questions(one), answers())
         assert OBJECTION in at["prompt"]
-        async with open_app(one.settings, indexing=False, sleep=at_once) as app, Client(app.server) as client:
+        async with opened(one.settings, indexing=False, sleep=at_once) as app, connect(app) as client:
             at = await submitted(Writer(client, app, one.settings.kb), at, answers())
         assert (at["phase"], len(one.model.asked)) == ("RISE_ABOVE", 1)
         assert NOTED in await report_of(one, at)
@@ -266,7 +266,7 @@ async def test_on_the_way_back_only_new_answers_are_asked_about_even_by_another_
         more = {"id": "q4", "category": "c1", "text": "How long does the queue keep a message?", "why": "it is a limit"}
         at = await submitted(one, at, {"more_questions": [more]})
         assert at["phase"] == "ANSWER"
-        async with open_app(one.settings, indexing=False, sleep=at_once) as app, Client(app.server) as client:
+        async with opened(one.settings, indexing=False, sleep=at_once) as app, connect(app) as client:
             other = Writer(client, app, one.settings.kb)
             await other.call("kb_read", path="ops/queue.md", view="full", journey_id=at["journey_id"])
             at = await submitted(other, at, {"answers": [answer(4, "A message is kept for 14 days.", DAYS)]})
@@ -279,8 +279,8 @@ async def test_on_the_way_back_only_new_answers_are_asked_about_even_by_another_
 async def test_forty_honest_works_reach_their_end_against_a_judge_that_always_objects(tmp_path: Path) -> None:
     async with (
         host(tmp_path, *[finding(lambda _: "contradicts")] * 400) as one,
-        open_app(one.settings, announcing=False, sleep=at_once, agents=Only(*agents())) as app,
-        Client(app.server) as client,
+        opened(one.settings, announcing=False, sleep=at_once, agents=Only(*agents())) as app,
+        connect(app) as client,
     ):
         stopped = dict[str, str]()
         for work in HONEST:

@@ -17,8 +17,9 @@ from mcp_types import CallToolResult, TextContent
 from knowledge.errors import VaultUnavailable
 from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
-from tests.contract.toolsets.test_bad_input import Wire, calling, serving, told
+from tests.contract.toolsets.test_bad_input import calling, serving, told
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.wires import stdio_wire
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 INDEXING_S = 60.0
@@ -317,26 +318,22 @@ def test_a_folder_of_100_000_files_is_served_immediately_and_in_bounded_memory(t
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{n}.md").write_text(f"# Page {n}\n\nmarker{n}\n", encoding="utf-8")
     began = time.perf_counter()
-    wire = Wire(tmp_path)
-    with wire.process:
-        try:
-            for tool, arguments in (
-                ("kb_map", "{}"),
-                ("kb_search", '{"query":"page"}'),
-                ("kb_read", '{"path":"d7/7.md"}'),
-            ):
-                (answer,) = wire.answers(calling(arguments, tool))
-                assert not answer["result"].get("isError"), answer
-            assert time.perf_counter() - began < FIRST_ANSWERS_S
-            while True:
-                (answer,) = wire.answers(calling('{"query":"page"}'))
-                indexed = answer["result"]["structuredContent"]["indexed"]
-                if indexed["done"] >= indexed["total"] > 0:
-                    break
-                time.sleep(1)
-            assert indexed["done"] == 100_000
-            status = Path(f"/proc/{wire.process.pid}/status").read_text(encoding="ascii")
-            peak_kib = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
-            assert peak_kib < MOST_MEMORY_MIB * 1024
-        finally:
-            wire.process.kill()
+    with stdio_wire(tmp_path) as wire:
+        for tool, arguments in (
+            ("kb_map", "{}"),
+            ("kb_search", '{"query":"page"}'),
+            ("kb_read", '{"path":"d7/7.md"}'),
+        ):
+            (answer,) = wire.answers(calling(arguments, tool))
+            assert not answer["result"].get("isError"), answer
+        assert time.perf_counter() - began < FIRST_ANSWERS_S
+        while True:
+            (answer,) = wire.answers(calling('{"query":"page"}'))
+            indexed = answer["result"]["structuredContent"]["indexed"]
+            if indexed["done"] >= indexed["total"] > 0:
+                break
+            time.sleep(1)
+        assert indexed["done"] == 100_000
+        status = Path(f"/proc/{wire.process.pid}/status").read_text(encoding="ascii")
+        peak_kib = int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+        assert peak_kib < MOST_MEMORY_MIB * 1024

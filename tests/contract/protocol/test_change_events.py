@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 from mcp.shared.subscriptions import ResourceUpdated, ServerEvent
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
 
@@ -18,16 +17,18 @@ from knowledge.trust.ports import TrustRecord
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.gate.host_registration import UNENROLLED, Principal, os_user
+from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.protocol.change_events import SessionSubscribers, follow_changes
 from mcp_server.protocol.reach.subscribers import ReadersBus
+from tests.support.hosts.writers import let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.state.memory.state import MemoryStateStore
 from tests.support.state.trust_levels import stand
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:resources/(un)?subscribe:Warning"
-)  # the SDK's client warns of the old era
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:resources/(un)?subscribe:Warning"),  # the SDK's client warns of the old era
+]
 
 PAGE = "kb://doc/guides/deploy.md"
 
@@ -49,8 +50,8 @@ async def test_a_2026_client_is_notified_of_a_page_indexed_by_another_process(se
     async with open_app(settings) as indexing:
         await quiet(indexing)
         async with (
-            open_app(settings, indexing=False) as other,
-            Client(other.server) as client,
+            opened(settings, indexing=False) as other,
+            connect(other) as client,
             client.listen(resource_subscriptions=[PAGE, "kb://map/guides"]) as heard,
         ):
             (settings.kb / "guides" / "deploy.md").write_text("# Changed\n", encoding="utf-8")
@@ -73,9 +74,9 @@ async def test_a_2025_client_is_notified_until_it_unsubscribes(settings: Setting
             heard.append(str(message.params.uri))
             bell.set()
 
-    async with open_app(settings) as app:
+    async with opened(settings) as app:
         await quiet(app)
-        async with Client(app.server, mode="legacy", message_handler=on_message) as client:
+        async with connect(app, mode="legacy", message_handler=on_message) as client:
             await client.session.subscribe_resource(PAGE)
             (settings.kb / "guides" / "deploy.md").write_text("# Changed\n", encoding="utf-8")
             (settings.kb / "long.md").write_text("# Changed\n", encoding="utf-8")
@@ -98,8 +99,8 @@ async def test_a_2025_client_that_listed_resources_is_notified_of_very_many_chan
             bell.set()
 
     async with (
-        open_app(settings, indexing=False) as app,
-        Client(app.server, mode="legacy", message_handler=on_message) as client,
+        opened(settings, indexing=False) as app,
+        connect(app, mode="legacy", message_handler=on_message) as client,
     ):
         await client.list_resources()
         await app.base.state.publish("map", [""])
@@ -107,14 +108,15 @@ async def test_a_2025_client_that_listed_resources_is_notified_of_very_many_chan
             await bell.wait()
 
 
+@pytest.mark.security
 async def test_callers_that_may_not_read_may_not_listen(settings: Settings) -> None:
-    async with open_app(settings, indexing=False) as app:
-        frozen = TrustRecord(Principal(os_user(), UNENROLLED).id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
+    async with opened(await let_in(settings, "desktop"), indexing=False) as app:
+        frozen = TrustRecord(Principal(os_user(), "desktop").id, 0.0, 0.0, 2.9, frozen=True, updated_at=utc_now())
         await stand(app.base.state, frozen, reason="harmful", by="ann")
-        async with Client(app.server, mode="legacy") as client:
+        async with connect(app, mode="legacy") as client:
             with pytest.raises(Exception, match="frozen"):
                 await client.session.subscribe_resource(PAGE)
-        async with Client(app.server) as client:
+        async with connect(app) as client:
             with pytest.raises(Exception, match="frozen"):
                 async with client.listen(resource_subscriptions=[PAGE]):
                     pass

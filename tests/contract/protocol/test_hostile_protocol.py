@@ -7,7 +7,6 @@ the knowledge base, and the process continues. Malformed values of arguments: `t
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.contract.toolsets.test_bad_input import INNARDS, LONGEST_MESSAGE, Wire
+from tests.contract.toolsets.test_bad_input import INNARDS, LONGEST_MESSAGE
 from tests.support.knowledge_bases.folders import PAGES, write
+from tests.support.roads.wires import Wire, http_wire, stdio_wire
 
-PATIENCE_S = 60.0
 SECRET = "the text of a file outside"  # noqa: S105 - no password
 
 
@@ -31,14 +30,22 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture(scope="module")
-def wire(ground: Path) -> Iterator[Wire]:
-    started = Wire(ground)
-    with started.process:
-        try:
+@pytest.fixture(
+    scope="module",
+    params=[
+        "stdio",
+        pytest.param("http", marks=pytest.mark.external),
+        pytest.param("two workers", marks=pytest.mark.external),
+    ],
+)
+def wire(ground: Path, request: pytest.FixtureRequest) -> Iterator[Wire]:
+    if request.param == "stdio":
+        with stdio_wire(ground) as started:
             yield started
-        finally:
-            started.process.kill()
+        return
+    postgres = request.getfixturevalue("postgres") if request.param == "two workers" else None
+    with http_wire(ground, postgres) as signed_in:
+        yield signed_in
 
 
 def line(id_: Any, method: str, **params: Any) -> bytes:
@@ -48,24 +55,10 @@ def line(id_: Any, method: str, **params: Any) -> bytes:
 _PINGS = count()
 
 
-def read(wire: Wire) -> dict[str, Any]:
-    """Return the next answer; a server that has stopped answering is ended, which fails the test."""
-    assert wire.process.stdout is not None
-    patience = threading.Timer(PATIENCE_S, wire.process.kill)
-    patience.start()
-    try:
-        raw = wire.process.stdout.readline()
-    finally:
-        patience.cancel()
-    assert raw, "the server is gone, or says nothing"
-    answer: dict[str, Any] = json.loads(raw)
-    return answer
-
-
 def ask(wire: Wire, raw: bytes, id_: Any) -> dict[str, Any]:
     """Return the answer under that id."""
     wire.tell(raw)
-    while (answer := read(wire)).get("id") != id_ or type(answer.get("id")) is not type(id_):
+    while (answer := wire.next_answer()).get("id") != id_ or type(answer.get("id")) is not type(id_):
         pass
     return answer
 
@@ -77,7 +70,7 @@ def heard(wire: Wire, *raws: bytes) -> list[dict[str, Any]]:
     ping = f"after-{next(_PINGS)}"
     wire.tell(line(ping, "ping"))
     found = []
-    while (answer := read(wire)).get("id") != ping:
+    while (answer := wire.next_answer()).get("id") != ping:
         found.append(answer)
     return found
 
@@ -168,7 +161,7 @@ def test_no_metadata_gives_a_caller_more(wire: Wire, meta: Any) -> None:
     assert '"status": "done"' not in told(answer)
     status = ask(wire, line(2, "tools/call", name="trust_status", arguments={}, _meta=meta), 2)
     if "result" in status and not status["result"].get("isError"):
-        assert status["result"]["structuredContent"]["principal"].endswith("@unenrolled")
+        assert status["result"]["structuredContent"]["principal"] == wire.principal
 
 
 def test_a_tool_call_that_names_its_keys_twice_is_one_call(wire: Wire) -> None:
@@ -292,4 +285,4 @@ def test_a_second_hello_changes_nobody(wire: Wire) -> None:
     for answer in heard(wire, line(9, "initialize", **info)):
         told(answer)
     status = ask(wire, line(10, "tools/call", name="trust_status", arguments={}), 10)
-    assert status["result"]["structuredContent"]["principal"].endswith("@unenrolled")
+    assert status["result"]["structuredContent"]["principal"] == wire.principal

@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     ElicitRequestParams,
@@ -24,7 +23,6 @@ from mcp_types import (
     TextContent,
 )
 
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze
@@ -39,12 +37,15 @@ from tests.support.hosts.task_clients import (
 from tests.support.hosts.task_servers import MISSING, MOVE, NO_METHOD, NOTE, OTHER_NAME, UNKNOWN, Place, place
 from tests.support.hosts.writers import let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.runs.hosts import run_host
+
+pytestmark = pytest.mark.security
 
 
 async def test_a_run_handles_result_is_what_a_waiting_call_returns(tmp_path: Path) -> None:
     knows = KnowsTasks()
-    async with run_host(tmp_path) as host, Client(host.app.server, extensions=[knows]) as client:
+    async with run_host(tmp_path) as host, connect(host.app, extensions=[knows]) as client:
         for words in ("one waits", "nobody waits"):
             host.will(words, uses("kb_read", path="guides/deploy.md"), said("In guides/deploy.md."))
         waited = await host.writer.client.call_tool("agent_run", {"goal": "Here one waits."})
@@ -81,7 +82,7 @@ async def test_a_task_belongs_to_its_caller_and_others_learn_nothing(tmp_path: P
 
 async def test_an_invalid_id_is_no_task(tmp_path: Path) -> None:
     odd_ones = ("", "r-", "p-", "\N{REPLACEMENT CHARACTER}", "x" * 10_000, "p-' or 1=1 --", "r-\0")
-    async with run_host(tmp_path) as host, Client(host.app.server, extensions=[KnowsTasks()]) as client:
+    async with run_host(tmp_path) as host, connect(host.app, extensions=[KnowsTasks()]) as client:
         for odd in odd_ones:
             with pytest.raises(MCPError) as refused:
                 await task_get(client.session, odd)
@@ -111,7 +112,7 @@ async def test_a_request_that_does_not_say_that_its_client_knows_tasks_gets_none
 async def test_clients_of_the_older_protocol_know_no_tasks_whatever_they_say(tmp_path: Path) -> None:
     async with (
         run_host(tmp_path, level=2, mode="legacy") as host,
-        Client(host.app.server, mode="legacy", extensions=[KnowsTasks()]) as client,
+        connect(host.app, mode="legacy", extensions=[KnowsTasks()]) as client,
     ):
         answer = await client.call_tool("kb_move", MOVE)
         assert (answer.structured_content or {})["status"] == "proposed"
@@ -121,11 +122,11 @@ async def test_clients_of_the_older_protocol_know_no_tasks_whatever_they_say(tmp
 
 
 async def test_the_extension_is_advertised_with_and_without_a_model(tmp_path: Path) -> None:
-    plain = Settings(kb=write(tmp_path / "plain"), state_dir=tmp_path / "state")
+    plain = await let_in(Settings(kb=write(tmp_path / "plain"), state_dir=tmp_path / "state"))
     async with (
         run_host(tmp_path / "with") as host,
-        open_app(plain, announcing=False, indexing=False) as app,
-        Client(app.server) as client,
+        opened(plain, announcing=False, indexing=False) as app,
+        connect(app) as client,
     ):
         for one in (host.writer.client, client):
             assert (one.server_capabilities.extensions or {})[IDENTIFIER] == {}
@@ -153,7 +154,7 @@ async def test_a_header_that_names_another_task_or_none_is_refused(tmp_path: Pat
 
 
 async def test_calls_that_finish_immediately_get_no_handle(tmp_path: Path) -> None:
-    async with run_host(tmp_path) as host, Client(host.app.server, extensions=[KnowsTasks()]) as client:
+    async with run_host(tmp_path) as host, connect(host.app, extensions=[KnowsTasks()]) as client:
         answer = await client.call_tool("kb_read", {"path": "guides/deploy.md"})
         assert answer.structured_content
         refused = await client.call_tool("kb_read", {"path": "guides/none.md"})
@@ -185,9 +186,7 @@ async def listening(at: Place, *tasks: str, **more: Any) -> AsyncIterator[tuple[
             there.set()
 
     async with (
-        Client(
-            at.host.app.server, extensions=[knows], message_handler=hear, elicitation_callback=_dismissing
-        ) as client,
+        connect(at.host.app, extensions=[knows], message_handler=hear, elicitation_callback=_dismissing) as client,
         anyio.create_task_group() as group,
     ):
         wanted = SubscriptionFilter.model_validate({"taskIds": list(tasks), **more})
@@ -235,7 +234,7 @@ async def test_a_listener_whose_secret_was_replaced_gets_nothing_more(tmp_path: 
             await heard(knows, "input_required")
             now = await let_in(at.host.settings, "desktop", 2, forms=True)
             async with (
-                open_app(now, indexing=False, announcing=False) as app,
+                opened(now, indexing=False, announcing=False) as app,
                 listening(replace(at, host=replace(at.host, writer=replace(at.host.writer, app=app))), task) as (
                     _,
                     new,
@@ -253,5 +252,5 @@ async def test_clients_without_task_listening_are_served_normally_and_odd_ids_re
         for odd in ("p-1", [1], {"a": 1}, ["p"] * 101):
             error = await at.wire.error("subscriptions/listen", notifications={"taskIds": odd})
             assert error["code"] == UNKNOWN
-        async with Client(at.host.app.server) as client, client.listen(resource_subscriptions=["kb:new.md"]):
+        async with connect(at.host.app) as client, client.listen(resource_subscriptions=["kb:new.md"]):
             pass

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import apsw
 import pytest
-from mcp import Client
 from mcp_types import (
     ElicitRequestParams,
     ElicitResult,
@@ -33,6 +32,7 @@ from tests.support.hosts.task_clients import (
 )
 from tests.support.hosts.task_servers import MOVE, NOTE, UNKNOWN, asks, place
 from tests.support.plane.hosts import named
+from tests.support.roads.road import connect
 
 
 async def test_every_message_about_tasks_fits_the_schema_of_the_extension(tmp_path: Path) -> None:
@@ -54,6 +54,7 @@ async def test_every_message_about_tasks_fits_the_schema_of_the_extension(tmp_pa
         assert (await at.forms.ask("tasks/get", taskId=handle["taskId"])) == done
 
 
+@pytest.mark.security
 async def test_each_question_of_a_run_has_its_own_key_and_an_old_one_answers_nothing(tmp_path: Path) -> None:
     heard: list[str] = []
 
@@ -131,6 +132,7 @@ async def test_an_approved_start_ends_with_the_runs_question_for_a_host_without_
         assert await at.wire.ask("tasks/get", taskId=task) == first
 
 
+@pytest.mark.security
 async def test_a_models_text_neither_acts_nor_hides_in_what_a_host_shows_of_a_task(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which \x1b[31mpage\u202e?"))
@@ -155,6 +157,7 @@ async def test_a_form_that_was_dismissed_is_not_shown_again_and_the_run_still_wa
         await at.forms.until(task, "completed")
 
 
+@pytest.mark.security
 async def test_an_invalid_form_answer_is_refused_and_decides_nothing(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         at.host.will("Sum up", asks("Which page?"), said("Twenty."))
@@ -293,7 +296,7 @@ async def test_a_form_comes_before_the_handle_and_a_dismissed_one_is_not_shown_a
     knows = KnowsTasks(waits=False)
     async with (
         place(tmp_path, level=2) as at,
-        Client(at.host.app.server, extensions=[knows], elicitation_callback=elicit) as client,
+        connect(at.host.app, extensions=[knows], elicitation_callback=elicit) as client,
     ):
         if answer == "approve":
             result = await client.call_tool("kb_merge", NOTE)
@@ -309,6 +312,7 @@ async def test_a_form_comes_before_the_handle_and_a_dismissed_one_is_not_shown_a
         assert at.written() == (answer == "approve")
 
 
+@pytest.mark.security
 async def test_decisions_that_need_more_than_a_form_are_not_asked_in_the_host(tmp_path: Path) -> None:
     async with place(tmp_path, level=2) as at:
         proposal = await at.proposal((await at.wire.tool("kb_move", **MOVE))["taskId"])

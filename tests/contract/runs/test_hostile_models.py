@@ -21,6 +21,8 @@ from mcp_server.runs.supervisor import MOST_ASIDE, MOST_UNDER_WAY
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.support.runs.hosts import RunHost, run_host
 
+pytestmark = pytest.mark.security
+
 VENDORS = pytest.mark.parametrize("vendor", ["openai", "openai-responses"])
 
 

@@ -11,13 +11,11 @@ import anyio
 import apsw
 import psycopg
 import pytest
-from mcp import Client
 from psycopg.sql import SQL, Identifier, Literal
 
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import TrustRecord
 from mcp_server.__main__ import main
-from mcp_server.app.composition import open_app
 from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
@@ -26,6 +24,7 @@ from mcp_server.runs.locations import runs_in
 from tests.support.hosts.writers import let_in
 from tests.support.journeys.graphs import begun
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.runs.records import header, hold
 from tests.support.state.decisions import proposal
 from tests.support.state.ledgers import NOW, open_shared
@@ -125,7 +124,7 @@ async def test_an_audit_record_that_cannot_be_read_breaks_the_chain_and_no_reade
     body: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = Settings(kb=write(tmp_path / "kb"), state_dir=tmp_path / "state")
-    async with open_app(await let_in(settings), indexing=False) as app, Client(app.server) as host:
+    async with opened(await let_in(settings), indexing=False) as app, connect(app) as host:
         await host.call_tool("kb_merge", {"path": "b.md", "content": "# B\n"})
         file = apsw.Connection(str(tmp_path / "state" / "state.db"))
         file.execute("UPDATE audit SET body = ? WHERE rowid = (SELECT min(rowid) FROM audit)", (body,))

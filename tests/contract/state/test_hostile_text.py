@@ -17,10 +17,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from knowledge.state.ports import StateStore
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from tests.support.hosts.writers import let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.state.ledgers import open_shared
 from tests.support.state.postgres import PostgresServer
 
@@ -133,7 +133,7 @@ async def server(folder: Path, **more: Any) -> AsyncIterator[Client]:
     settings = await let_in(
         Settings(kb=write(folder / "kb", PAGES), state_dir=folder / "state", **more), "desktop", level=4
     )
-    async with open_app(settings, indexing=False) as app, Client(app.server) as client:
+    async with opened(settings, indexing=False) as app, connect(app) as client:
         yield client
 
 
@@ -190,6 +190,7 @@ async def answer(client: Client, tool: str, arguments: dict[str, Any]) -> tuple[
 BROKEN = re.compile(r"crash|closed|database|not be used now|try again|outcome|unknown whether|internal", re.IGNORECASE)
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("kind", TEXTS)
 async def test_a_server_answers_the_same_on_every_database_and_continues(
     kind: str, tmp_path: Path, schema: str, postgres: PostgresServer

@@ -376,6 +376,7 @@ def told_bytes(settings: Settings) -> int:
     return int(str(size))
 
 
+@pytest.mark.security
 async def test_a_host_that_proposes_one_page_again_and_again_fills_no_disk(settings: Settings) -> None:
     """Before, each of these proposals was kept in full forever: 336 MB in 44 s."""
     async with writing(settings, level=2) as host:
@@ -389,6 +390,7 @@ async def test_a_host_that_proposes_one_page_again_and_again_fills_no_disk(setti
         assert len(first) == 1
 
 
+@pytest.mark.security
 async def test_a_host_over_its_quota_learns_limit_usage_time_and_setting(settings: Settings) -> None:
     async with writing(replace(settings, quota_proposed=1_000_000), level=2) as host:
         base, refusal = await host.revision(PAGE), ""
@@ -406,6 +408,7 @@ async def test_a_host_over_its_quota_learns_limit_usage_time_and_setting(setting
         assert len((await host.call("proposal_status"))["pending"]) == 1, "what waited goes on waiting"
 
 
+@pytest.mark.security
 async def test_a_host_that_starts_journeys_too_fast_is_slowed_down(settings: Settings) -> None:
     async with writing(replace(settings, quota_starts=5), level=2) as host:
         answers = [
@@ -418,6 +421,7 @@ async def test_a_host_that_starts_journeys_too_fast_is_slowed_down(settings: Set
         assert "FORGE_QUOTA_STARTS" in refused[0].content[0].text  # type: ignore[union-attr]
 
 
+@pytest.mark.security
 async def test_a_run_that_meets_its_quota_ends_and_says_the_bound_and_the_next_one_is_refused(tmp_path: Path) -> None:
     """A model that obeys an order to search with a long text again and again: before, every word of it was stored."""
     turns = [uses("kb_search", query="x" * 1_900, path="guides") for _ in range(40)]

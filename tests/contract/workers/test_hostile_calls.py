@@ -21,7 +21,10 @@ LONGEST_S = 60.0
 SLOW = FAMILIES["paragraphs nearly equal"](1_000_000)
 PAGES = {"small.md": "# Small\n\nText.\n", "slow.md": SLOW}
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which processes there are")
+pytestmark = [
+    pytest.mark.security,
+    pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which processes there are"),
+]
 
 
 @pytest.fixture

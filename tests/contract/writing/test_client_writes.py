@@ -244,6 +244,7 @@ async def test_evidence_from_a_page_has_that_pages_authority(
     assert answer["blocks"][0]["new"]["authority"] == 0.2
 
 
+@pytest.mark.security
 async def test_a_new_page_from_an_untrusted_page_is_marked_like_it(host: Writer) -> None:
     (host.root / "clipped.md").write_text(
         "---\nsource: url:https://example.org\n---\n# C\n\nHives like music.\n", encoding="utf-8"

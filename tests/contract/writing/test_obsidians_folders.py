@@ -13,6 +13,8 @@ from tests.contract.cli.test_commands import Person
 from tests.support.hosts.writers import Refused, Writer, writing
 from tests.support.knowledge_bases.folders import write
 
+pytestmark = pytest.mark.security
+
 SECRET, NEAR = "xyzzyplugh", "quuxword"
 HIDDEN = {
     ".obsidian/note.md": f"# {SECRET} {NEAR}\n\n[[Home]]\n",

@@ -7,15 +7,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from mcp import Client
 
 from knowledge.history.audit.chain import fields_of
 from knowledge.merge.model import pair_digest
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from tests.support.hosts.writers import Writer, let_in, writing
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 PAGE = """\
 ---
@@ -193,7 +192,7 @@ async def test_a_directory_is_answered_with_places_before_anything_is_indexed(tm
     files = {"guides/backups.md": PAGE, "guides/holidays.md": OTHER}
     settings = Settings(kb=write(tmp_path / "kb", files), state_dir=tmp_path / "state", open_browser=False)
     allowed = await let_in(settings)
-    async with open_app(allowed, indexing=False) as app, Client(app.server) as client:
+    async with opened(allowed, indexing=False) as app, connect(app) as client:
         host = Writer(client, app, settings.kb)
         answer = await host.merge("guides", "# Leave\n\nA request for holidays takes your team two days.\n")
         assert (answer["status"], answer["diff"]) == ("analysis", "")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mcp import Client
 from mcp.client.session import ElicitationFnT
 
 from agents.engine.events import Started
@@ -23,6 +22,7 @@ from mcp_server.gate.trust.folder_rights import LoadAccess
 from mcp_server.gate.trust.scores import grant
 from tests.support.access.people_base import CANARIES, PEOPLE, all_pages, load_access, written
 from tests.support.hosts.writers import Writer
+from tests.support.roads.road import connect, opened
 
 MODIFIED = datetime(2026, 3, 1, tzinfo=UTC)
 OWNER = "owner"
@@ -50,8 +50,8 @@ class World:
         secret = None if person is None else self.secrets[person]
         settings = replace(self.settings, enrolment=secret)
         async with (
-            open_app(settings, indexing=False, announcing=False, load_access=load) as app,
-            Client(app.server, mode=mode, elicitation_callback=forms) as client,
+            opened(settings, indexing=False, announcing=False, load_access=load) as app,
+            connect(app, mode=mode, elicitation_callback=forms) as client,
         ):
             yield Writer(client, app, settings.kb)
 

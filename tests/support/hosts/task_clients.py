@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict
 
 from mcp_server.app.composition import App
 from mcp_server.transport.http import http_app
+from tests.support.roads.road import address, over_http
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 PATIENCE_S = 60.0
@@ -244,6 +245,10 @@ class Wire:
 @asynccontextmanager
 async def wired(app: App, secret: str) -> AsyncIterator[Wire]:
     """Yield a client that speaks to that server by hand."""
+    if over_http():
+        async with httpx.AsyncClient(base_url=address(app).removesuffix("/mcp")) as http:
+            yield Wire(http, secret)
+        return
     transport = httpx.ASGITransport(http_app(app.server))
     async with (
         app.server.session_manager.run(),

@@ -14,12 +14,13 @@ from mcp_types import TextContent
 
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.trust.acts import enrol
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import grant
+from tests.support.roads.road import connect, opened
 
 
 class Refused(Exception):
@@ -75,7 +76,7 @@ async def writing(
 ) -> AsyncIterator[Writer]:
     """Connect as a host that may write."""
     allowed = await let_in(settings, host, level)
-    async with open_app(allowed) as app, Client(app.server, mode=mode) as client:
+    async with opened(allowed) as app, connect(app, mode=mode) as client:
         yield Writer(client, app, settings.kb)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-from mcp import Client
 
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.settings import Settings
@@ -19,6 +18,7 @@ from tests.doubles.serving import Fault, Plan, Served, before
 from tests.support.hosts.reviewers import Reviewer
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ async def working(home: Path, *, level: float = 4, host: str = "writer", **more:
     async with plane_served() as (served, plane):
         settings = await let_in(plane_settings(home, served.address, **more), host, level)
         async with (
-            open_app(settings, sleep=at_once, indexing=False, announcing=False) as app,
-            Client(app.server) as client,
+            opened(settings, sleep=at_once, indexing=False, announcing=False) as app,
+            connect(app) as client,
         ):
             yield PlaneHost(Writer(client, app, settings.kb), served, plane, settings)
 

@@ -46,15 +46,15 @@ class HttpServer:
             yield client
 
 
-async def let_in(settings: Settings, *names: str) -> list[str]:
-    """Create a token for each, grant level 3, and return the tokens."""
+async def let_in(settings: Settings, *names: str, level: float = 3) -> list[str]:
+    """Create a token for each, grant that level, and return the tokens."""
     secrets = []
     async with open_state(settings) as state:
         for name in names:
             (token_id, secret), now = minted(), utc_now()
             token = BearerToken(token_id, name, digest(secret), 3, None, "ada", now, now + timedelta(days=1))
             await state.trust.add_token(token, note=Note("ada", "token.create", token_id, now))
-            await grant(state, f"{name}@{TOKEN_HOLDER}", 3, by="ada", now=now)
+            await grant(state, f"{name}@{TOKEN_HOLDER}", level, by="ada", now=now)
             secrets.append(secret)
     return secrets
 
@@ -77,9 +77,18 @@ async def serving(
     if settings.database_url and settings.database_schema:
         environment |= {"FORGE_DATABASE_URL": settings.database_url, "FORGE_DATABASE_SCHEMA": settings.database_schema}
     command = [*through, sys.executable, "-m", "mcp_server", "serve", "--http", "127.0.0.1:0"]
+    async with started(command, environment, log) as server:
+        yield server
+
+
+@asynccontextmanager
+async def started(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path = ROOT
+) -> AsyncIterator[HttpServer]:
+    """Run a command that serves HTTP in a folder, and yield the server once it serves."""
     with log.open("w", encoding="utf-8") as errors:
         async with await anyio.open_process(
-            command, env=environment, cwd=ROOT, stderr=errors, stdout=subprocess.DEVNULL
+            command, env=environment, cwd=folder, stderr=errors, stdout=subprocess.DEVNULL
         ) as process:
             try:
                 with anyio.fail_after(STARTS_S):

@@ -10,9 +10,8 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-from mcp import Client
 
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import LanguageModelName
 from tests.doubles.provider import KEY, Model
@@ -20,6 +19,7 @@ from tests.doubles.provider_turns import Script
 from tests.doubles.serving import Served, served
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 
 @dataclass(frozen=True)
@@ -71,5 +71,5 @@ async def run_host(
     model = Model()
     async with served(model) as place:
         settings = asking(settings, place, vendor)
-        async with open_app(settings, indexing=False, sleep=at_once) as app, Client(app.server, mode=mode) as client:
+        async with opened(settings, indexing=False, sleep=at_once) as app, connect(app, mode=mode) as client:
             yield RunHost(Writer(client, app, settings.kb), model, place, settings)

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mcp import Client
-
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.settings.services import WebhookTarget
 from mcp_server.app.settings.settings import Settings
 from tests.doubles.receiver import Receiver
 from tests.doubles.serving import Served, served
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 from tests.support.zulip.hosts import at_once
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwAQIDBA=="  # noqa: S105 - it signs nothing real
@@ -60,7 +59,7 @@ async def sending(home: Path, *, level: float = 4, **more: Any) -> AsyncIterator
         given = Settings(**{"kb": kb, "state_dir": home / "state", "webhooks": targets, **more})
         settings = await let_in(given, level=level)
         async with (
-            open_app(settings, sleep=at_once, indexing=False, announcing=False) as app,
-            Client(app.server) as client,
+            opened(settings, sleep=at_once, indexing=False, announcing=False) as app,
+            connect(app) as client,
         ):
             yield WebhookHost(Writer(client, app, settings.kb), double, receiver, settings)

@@ -12,15 +12,15 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-from mcp import Client
 
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.settings.settings import Settings
 from tests.doubles.serving import Served, served
 from tests.doubles.zulip import Zulip
 from tests.doubles.zulip_world import NEWER_LEVEL, RECORDED_LEVEL, World
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 BOT = "Zulip Default Bot"
 HAMLET = "King Hamlet"
@@ -122,8 +122,8 @@ async def chatting(
     async with served(zulip) as double:
         settings = await let_in(zulip_settings(home, double.address, zulip, **more), host, level)
         async with (
-            open_app(settings, sleep=at_once, indexing=False, announcing=False) as app,
-            Client(app.server) as client,
+            opened(settings, sleep=at_once, indexing=False, announcing=False) as app,
+            connect(app) as client,
         ):
             yield ZulipHost(Writer(client, app, settings.kb), double, zulip, clock, settings)
 

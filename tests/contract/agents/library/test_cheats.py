@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from mcp import Client
 
 from agents.catalogue import built_in
 from agents.engine.agent import Agent
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from tests.support.agents.adversary import PAGES, carry_out
 from tests.support.agents.cheats import CHEATS
@@ -21,6 +19,7 @@ from tests.support.agents.small_agents import Only
 from tests.support.agents.team_agents import HANDBOOK, read
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 OWN = ("clarification", "research-cognitive", "analysis", "synthesis", "generation", "validation")
 
@@ -35,7 +34,7 @@ def agents() -> list[Agent]:
 @asynccontextmanager
 async def hosting(home: Path) -> AsyncIterator[Writer]:
     settings = await let_in(Settings(kb=write(home / "kb", dict(PAGES)), state_dir=home / "state"), "desktop", level=3)
-    async with open_app(settings, announcing=False, agents=Only(*agents())) as app, Client(app.server) as client:
+    async with opened(settings, announcing=False, agents=Only(*agents())) as app, connect(app) as client:
         yield Writer(client, app, settings.kb)
 
 

@@ -13,15 +13,14 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 
 from agents.spec.catalogue import LOOK_EVERY_S
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from tests.support.agents.team_agents import FILE, HANDBOOK, SMALL
 from tests.support.agents.team_agents import write as write_agent
 from tests.support.hosts.writers import Refused, Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n\n## B\n\nRetries wait for 2.5 seconds.\n"}
 QUOTE = {"path": "a.md", "section": "A", "quote": "The cap is 20 calls an hour."}
@@ -45,7 +44,7 @@ async def hosting(tmp_path: Path, *, level: float = 3) -> AsyncIterator[Writer]:
     settings = await let_in(
         Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=level
     )
-    async with open_app(settings, announcing=False) as app, Client(app.server) as client:
+    async with opened(settings, announcing=False) as app, connect(app) as client:
         yield Writer(client, app, settings.kb)
 
 

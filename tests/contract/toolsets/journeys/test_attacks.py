@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, InputRequiredResult, InputResponses
 
@@ -28,7 +27,6 @@ from agents.prompts.prompt import COMMON, placeholders, prompt
 from knowledge.pages.document import parse
 from knowledge.pages.vault import Vault
 from knowledge.tokens import count_tokens
-from mcp_server.app.composition import open_app
 from mcp_server.app.factories.team_files import VaultFiles
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.caller import Call
@@ -38,6 +36,9 @@ from mcp_server.toolsets.journeys.condition_context import KnowledgeLook
 from tests.contract.toolsets.journeys.test_tools import TWO, Host, approve, hosting
 from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import Refused, let_in
+from tests.support.roads.road import connect, opened
+
+pytestmark = pytest.mark.security
 
 PAGE = parse(
     "trust.md",
@@ -317,8 +318,8 @@ async def test_a_yes_counts_for_the_very_submit_that_was_shown(tmp_path: Path) -
         others = Settings(kb=host.root, state_dir=tmp_path / "state")
         eve = await let_in(others, "cursor", level=3)
         async with (
-            open_app(eve, announcing=False, agents=Only(noting(own_hand=True))) as app,
-            Client(app.server, elicitation_callback=_never) as client,
+            opened(eve, announcing=False, agents=Only(noting(own_hand=True))) as app,
+            connect(app, elicitation_callback=_never) as client,
         ):
             for wrong, state, by in (
                 ({**first, "work": {"notes": []}}, shown, host),

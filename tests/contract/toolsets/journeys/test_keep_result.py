@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mcp import Client
+import pytest
 
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 AGENT = """\
 title: Judge
@@ -63,7 +63,7 @@ MUSIC = {"path": "clippings/web.md", "section": "Web", "quote": "Hives like musi
 async def hosting(folder: Path, level: float = 3) -> AsyncIterator[Writer]:
     settings = Settings(kb=write(folder / "kb", PAGES), state_dir=folder / "state")
     settings = await let_in(settings, "desktop", level=level)
-    async with open_app(settings, announcing=False) as app, Client(app.server) as client:
+    async with opened(settings, announcing=False) as app, connect(app) as client:
         yield Writer(client, app, settings.kb)
 
 
@@ -121,6 +121,7 @@ async def test_a_complete_journey_is_kept_as_a_page_with_its_sources(tmp_path: P
         assert "there is no journey" in refused
 
 
+@pytest.mark.security
 async def test_a_result_that_rests_on_an_untrusted_page_is_untrusted_too(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey, _ = await judged(host, MUSIC)

@@ -9,23 +9,22 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification, TextResourceContents
 
 from agents.engine.agent import Agent
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
 from tests.support.agents.inquiry_agent import ASK, DOCUMENT, chained, inquiry
 from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:resources/(un)?subscribe:Warning"
-)  # the SDK's client warns of the old era
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:resources/(un)?subscribe:Warning"),  # the SDK's client warns of the old era
+]
 
 ERAS = ["auto", "legacy"]
 SOON_S = 60
@@ -41,8 +40,8 @@ async def settings(tmp_path: Path) -> Settings:
 async def hosting(settings: Settings, mode: str = "auto", *agents: Agent, **more: Any) -> AsyncIterator[Writer]:
     there = Only(*(agents or (inquiry(), noting())))
     async with (
-        open_app(settings, agents=there, indexing=False, announcing=False) as app,
-        Client(app.server, mode=mode, **more) as client,
+        opened(settings, agents=there, indexing=False, announcing=False) as app,
+        connect(app, mode=mode, **more) as client,
     ):
         yield Writer(client, app, settings.kb)
 
@@ -120,6 +119,7 @@ async def test_the_parts_of_the_address_complete(settings: Settings) -> None:
         assert await complete("agent", "", task="nowhere") == []
 
 
+@pytest.mark.security
 async def test_reading_the_document_of_a_tainted_journey_taints_the_reader(settings: Settings) -> None:
     async with hosting(settings) as host:
         journey = await written(host)

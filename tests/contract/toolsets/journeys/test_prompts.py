@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, TextContent
 
@@ -27,7 +26,6 @@ from agents.engine.agent import Agent
 from agents.engine.graph import CheckpointKind
 from knowledge.errors import DatabaseUnavailable
 from knowledge.tokens import count_tokens
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.toolsets.journeys.offers.prompt_texts import meanings
@@ -36,6 +34,7 @@ from tests.support.agents.inquiry_agent import chained, inquiry
 from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 ROOT = Path(__file__).parents[4]
 ERAS = ["auto", "legacy"]
@@ -63,8 +62,8 @@ async def settings(tmp_path: Path) -> Settings:
 async def hosting(settings: Settings, *agents: Agent, mode: str = "auto") -> AsyncIterator[Writer]:
     there = Only(*(agents or (noting(),)))
     async with (
-        open_app(settings, indexing=False, announcing=False, agents=there) as app,
-        Client(app.server, mode=mode) as client,
+        opened(settings, indexing=False, announcing=False, agents=there) as app,
+        connect(app, mode=mode) as client,
     ):
         yield Writer(client, app, settings.kb)
 
@@ -133,7 +132,7 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
     """Hosts ask for the list while they start: `CatalogueEntry` has what it shows."""
     ghost = CatalogueEntry("ghost", "Ghost", "Is nowhere.", "agents.ghost.agent")
     monkeypatch.setattr(catalogue, "main_entries", lambda: (ghost,))
-    async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
+    async with opened(settings, indexing=False, announcing=False) as app, connect(app) as client:
         assert {"ghost": "Is nowhere."}.items() <= {
             prompt.name: prompt.description for prompt in (await client.list_prompts()).prompts
         }.items()
@@ -211,7 +210,7 @@ async def test_a_prompt_takes_only_the_brief_and_names_the_inputs_of_journey_sta
 
 async def test_the_list_of_prompts_is_within_its_budget(settings: Settings) -> None:
     """Hosts load all prompts at the start: 1,200 tokens for route, continue and each built-in agent and skill."""
-    async with open_app(settings, indexing=False, announcing=False) as app, Client(app.server) as client:
+    async with opened(settings, indexing=False, announcing=False) as app, connect(app) as client:
         prompts = (await client.list_prompts()).prompts
         listed = [prompt.model_dump(mode="json", by_alias=True, exclude_none=True) for prompt in prompts]
         assert count_tokens(json.dumps(listed, ensure_ascii=False, separators=(",", ":"))) < 1_200
@@ -249,8 +248,8 @@ class Away(Only):
 
 async def test_agents_that_cannot_be_read_now_leave_the_lists_to_the_others(settings: Settings) -> None:
     async with (
-        open_app(settings, indexing=False, announcing=False, agents=Away()) as app,
-        Client(app.server) as client,
+        opened(settings, indexing=False, announcing=False, agents=Away()) as app,
+        connect(app) as client,
     ):
         names = [prompt.name for prompt in (await client.list_prompts()).prompts]
         assert names == ["route", "continue", *(entry.name for entry in entries())]
@@ -358,6 +357,7 @@ async def test_a_journey_whose_agent_is_gone_is_reported_as_such(settings: Setti
         assert "there is no agent 'noting'" in await refused(host, "continue", journey_id=id_)
 
 
+@pytest.mark.security
 async def test_receiving_a_tainted_journey_taints_the_receiver(settings: Settings) -> None:
     async with hosting(settings) as host:
         id_ = await begin(host)

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult, ErrorData
 
 from agents.engine.agent import Agent
 from agents.engine.events import Decided
 from agents.engine.work.questions import WorkQuestion, within
 from knowledge.tokens import count_tokens
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.elicitation.checkpoints import MOST_FIELDS, answered, schema_of
 from mcp_server.gate.host_registration import os_user
@@ -28,6 +26,7 @@ from tests.support.agents.inquiry_agent import ASK, inquiry
 from tests.support.agents.small_agents import Only
 from tests.support.hosts.writers import Refused, Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 ERAS = ["auto", "legacy"]
 PAGES = {"a.md": "# A\n\nThe cap is 20 calls an hour.\n"}
@@ -67,8 +66,8 @@ async def hosting(
         return answer(params)
 
     async with (
-        open_app(settings, announcing=False, indexing=False, agents=Only(agent or inquiry())) as app,
-        Client(app.server, mode=mode, elicitation_callback=elicit if answer else None) as client,
+        opened(settings, announcing=False, indexing=False, agents=Only(agent or inquiry())) as app,
+        connect(app, mode=mode, elicitation_callback=elicit if answer else None) as client,
     ):
         yield Host(client, app, settings.kb, forms)
 
@@ -178,6 +177,7 @@ async def test_more_questions_than_a_form_has_fields_for_are_answered_in_its_not
         ]
 
 
+@pytest.mark.security
 async def test_hidden_characters_of_a_question_are_seen_in_the_form(tmp_path: Path) -> None:
     odd = {"ask": [{"id": "q\u202e1", "question": "How \u202emany\u200b hives?", "why": "\x07"}]}
     async with hosting(tmp_path, answer=accepting(answer_1="Two.")) as host:

@@ -31,7 +31,6 @@ from agents.catalogue import entries
 from agents.engine.events import Thinking
 from agents.engine.graph import mermaid
 from agents.engine.state import restore_state
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.protocol import change_events as changes
@@ -41,10 +40,11 @@ from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.journeys.hosts import ROOT, SdkHost, Site, over_http, over_stdio, serving_http
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:resources/(un)?subscribe:Warning"
-)  # the SDK's client warns of the old era
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:resources/(un)?subscribe:Warning"),  # the SDK's client warns of the old era
+]
 
 ERAS = ["auto", "legacy"]
 TEMPLATES = {
@@ -97,7 +97,7 @@ async def settings(tmp_path: Path) -> Settings:
 @asynccontextmanager
 async def hosting(settings: Settings, mode: str = "auto", **more: Any) -> AsyncIterator[Writer]:
     given = {"agents": Only(AGENT), "indexing": False, "announcing": False, **more}
-    async with open_app(settings, **given) as app, Client(app.server, mode=mode) as client:
+    async with opened(settings, **given) as app, connect(app, mode=mode) as client:
         yield Writer(client, app, settings.kb)
 
 
@@ -309,6 +309,7 @@ async def test_a_journey_whose_agent_is_gone_can_still_be_read(settings: Setting
             await host.client.read_resource(f"journey://{id_}/report")
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("part", ["", "/events", "/report"])
 async def test_reading_a_tainted_journey_taints_the_reader(settings: Settings, part: str) -> None:
     """Its work may repeat it: trust section of the design, taint."""
@@ -529,10 +530,10 @@ async def test_a_2025_client_that_saw_the_lists_is_notified_of_changes(settings:
     async def never(message: Any) -> None:
         unseen.append(message)
 
-    async with open_app(settings, indexing=False, announcing=False) as app:
+    async with opened(settings, indexing=False, announcing=False) as app:
         async with (
-            Client(app.server, mode="legacy", message_handler=on_message) as client,
-            Client(app.server, mode="legacy", message_handler=never),
+            connect(app, mode="legacy", message_handler=on_message) as client,
+            connect(app, mode="legacy", message_handler=never),
         ):
             promised = client.session.server_capabilities
             assert promised is not None

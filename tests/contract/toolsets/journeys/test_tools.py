@@ -12,7 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agents.engine.events import Started, WorkRecorded
@@ -21,13 +20,13 @@ from agents.engine.runner import JourneyDecision
 from agents.errors import BadStart
 from knowledge.tokens import count_tokens
 from knowledge.wire.cursors import question, seal
-from mcp_server.app.composition import open_app
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.taint import Taints
 from tests.support.agents.small_agents import Only, noting
 from tests.support.hosts.writers import Refused, Writer, let_in
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.road import connect, opened
 
 ERAS = ["auto", "legacy"]
 PAGES = {
@@ -69,8 +68,8 @@ async def hosting(
         return answer(params.message)
 
     async with (
-        open_app(settings, announcing=False, agents=Only(noting(own_hand=own_hand))) as app,
-        Client(app.server, mode=mode, elicitation_callback=elicit if answer else None) as client,
+        opened(settings, announcing=False, agents=Only(noting(own_hand=own_hand))) as app,
+        connect(app, mode=mode, elicitation_callback=elicit if answer else None) as client,
     ):
         yield Host(client, app, settings.kb, asked)
 
@@ -292,7 +291,7 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_viewed(tmp_pa
         ways = (Transition("COLLECT", "PRINT", "two_notes"), Transition("PRINT", "DONE", "report_written"))
         changed = replace(other, graph=replace(other.graph, phases=phases, transitions=ways))
         for agents, says in ((Only(), "there is no agent 'noting'"), (Only(changed), "no longer has")):
-            async with open_app(settings, announcing=False, agents=agents) as app, Client(app.server) as client:
+            async with opened(settings, announcing=False, agents=agents) as app, connect(app) as client:
                 there = Host(client, app, host.root, [])
                 told = await there.call("journey_status", journey_id=journey)
                 assert (told["phase"], told["version"], told["allowed_tools"]) == ("WRITE", 3, [])
@@ -302,13 +301,13 @@ async def test_a_journey_whose_agent_or_phase_is_gone_can_still_be_viewed(tmp_pa
                     await there.call("journey_submit", journey_id=journey, version=3, work={"text": "x"})
         other_one = await host.start()
         registered = await let_in(settings, "laptop", level=3)
-        async with open_app(registered, announcing=False, agents=Only()) as app, Client(app.server) as client:
+        async with opened(registered, announcing=False, agents=Only()) as app, connect(app) as client:
             there = Host(client, app, host.root, [])
             over = await there.call("journey_decide", journey_id=other_one, version=1, decision="cancel", note="gone")
             assert over["state"] == "cancelled"
         async with (
-            open_app(registered, announcing=False, agents=Only(changed)) as app,
-            Client(app.server) as client,
+            opened(registered, announcing=False, agents=Only(changed)) as app,
+            connect(app) as client,
         ):
             there = Host(client, app, host.root, [])
             back = await there.call(
@@ -366,7 +365,7 @@ async def test_a_cancelled_or_foreign_journey_is_not_continued(tmp_path: Path) -
     async with hosting(tmp_path) as host:
         first = await host.start()
         settings = await let_in(Settings(kb=host.root, state_dir=tmp_path / "state"), "cursor", level=3)
-        async with open_app(settings, announcing=False, agents=Only(noting())) as app, Client(app.server) as client:
+        async with opened(settings, announcing=False, agents=Only(noting())) as app, connect(app) as client:
             assert await Host(client, app, host.root, []).start() != first
         await host.call("journey_decide", journey_id=first, version=1, decision="cancel")
         assert await host.start() != first
@@ -377,7 +376,7 @@ async def test_two_hosts_may_submit_the_same_work_but_not_pass_on_the_same_decis
     async with hosting(tmp_path) as ann:
         journey = await ann.start()
         settings = await let_in(Settings(kb=ann.root, state_dir=tmp_path / "state"), "cursor", level=3)
-        async with open_app(settings, announcing=False, agents=Only(noting())) as app, Client(app.server) as client:
+        async with opened(settings, announcing=False, agents=Only(noting())) as app, connect(app) as client:
             ben = Host(client, app, ann.root, [])
             work = {"journey_id": journey, "version": 1, "work": TWO}
             waits = await ann.call("journey_submit", **work)
@@ -425,6 +424,7 @@ async def test_a_no_in_the_form_sends_the_work_back_with_its_reason(tmp_path: Pa
         assert "rejected the submitted work" in back["prompt"]
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_form_that_is_closed_decides_nothing(tmp_path: Path, mode: str) -> None:
     async with hosting(tmp_path, mode=mode, answer=lambda _: ElicitResult(action="cancel")) as host:
@@ -435,27 +435,27 @@ async def test_a_form_that_is_closed_decides_nothing(tmp_path: Path, mode: str) 
 
 async def test_a_decision_elsewhere_ends_the_question_in_the_host(tmp_path: Path) -> None:
     """2025-era: the form is open while the person decides on the page."""
-    opened = anyio.Event()
+    shown = anyio.Event()
     settings = await let_in(
         Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state"), "desktop", level=3, forms=True
     )
 
     async def never(context: Any, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         del context, params
-        opened.set()
+        shown.set()
         await anyio.sleep_forever()
         raise AssertionError
 
     async with (
-        open_app(settings, announcing=False, agents=Only(noting())) as app,
-        Client(app.server, mode="legacy", elicitation_callback=never) as client,
+        opened(settings, announcing=False, agents=Only(noting())) as app,
+        connect(app, mode="legacy", elicitation_callback=never) as client,
         anyio.create_task_group() as tasks,
     ):
         host = Host(client, app, settings.kb, [])
         journey = await host.start()
 
         async def decide_on_the_page() -> None:
-            await opened.wait()
+            await shown.wait()
             await app.services.journeys.decide(journey, 2, JourneyDecision("approve", "page", "seen"), by="ann")
 
         tasks.start_soon(decide_on_the_page)
@@ -540,6 +540,7 @@ async def test_a_person_may_revisit_answer_and_cancel(tmp_path: Path) -> None:
 # --- calls that belong to a journey -----------------------------------------------------------------------------------
 
 
+@pytest.mark.security
 async def test_a_tool_outside_the_phase_is_refused_for_the_journey_and_recorded_there(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         journey = await host.start()
@@ -619,6 +620,7 @@ async def test_a_call_above_the_callers_level_is_proposed_for_its_journey_and_re
         assert {e["facts"]["proposal"] for e in success} == {proposal.id}
 
 
+@pytest.mark.security
 async def test_a_journeys_reading_taints_whoever_continues_it(tmp_path: Path) -> None:
     """The design, section 6: one level more for that journey or hour, whichever host has read it."""
     async with hosting(tmp_path) as host:
@@ -636,7 +638,7 @@ async def test_reading_a_journey_counts_as_reading_its_sources(tmp_path: Path) -
         journey = await host.start()
         await host.call("kb_read", path="fetched.md", journey_id=journey)
         other = await let_in(Settings(kb=host.root, state_dir=tmp_path / "state"), "cursor", level=3)
-        async with open_app(other, announcing=False, agents=Only(noting())) as app, Client(app.server) as client:
+        async with opened(other, announcing=False, agents=Only(noting())) as app, connect(app) as client:
             cursor = Host(client, app, host.root, [])
             taints = Taints(app.services.state, app.services.now)
             whose = Principal(os_user(), "cursor").id
@@ -645,6 +647,7 @@ async def test_reading_a_journey_counts_as_reading_its_sources(tmp_path: Path) -
             assert set(await taints.of(whose, "")) == {"zulip:design/merge"}
 
 
+@pytest.mark.security
 async def test_a_frozen_host_leads_no_journey(tmp_path: Path) -> None:
     from mcp_server.approvals.approvers import Approver
 
@@ -666,7 +669,7 @@ async def test_a_frozen_host_leads_no_journey(tmp_path: Path) -> None:
 async def test_a_host_that_may_only_look_sees_two_of_the_tools(tmp_path: Path) -> None:
     async with hosting(tmp_path) as host:
         settings = replace(Settings(kb=host.root, state_dir=tmp_path / "state"), read_only=True)
-        async with open_app(settings, announcing=False, agents=Only(noting())) as app, Client(app.server) as client:
+        async with opened(settings, announcing=False, agents=Only(noting())) as app, connect(app) as client:
             listed = [tool.name for tool in (await client.list_tools()).tools]
             assert [name for name in listed if name.startswith("journey_")] == ["journey_status", "journey_list"]
 

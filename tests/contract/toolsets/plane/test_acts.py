@@ -344,6 +344,7 @@ async def test_below_the_level_a_person_sees_everything_that_is_sent_and_then_it
         assert told["proposal"]["result"]["status"] == "done"
 
 
+@pytest.mark.security
 async def test_nobody_is_asked_again_about_an_approved_and_executed_act(tmp_path: Path) -> None:
     async with working(tmp_path, level=2) as host, reviewing(host.settings) as person:
         for tool, arguments in (
@@ -527,6 +528,7 @@ async def test_an_act_that_shows_nothing_of_a_task_leaves_its_caller_free_and_a_
         assert (await host.call("plane_create_task", project="OPS", name="Held"))["status"] == "proposed"
 
 
+@pytest.mark.security
 async def test_a_proposals_task_text_counts_as_read_even_if_only_taint_made_it_one(tmp_path: Path) -> None:
     """For a caller with the level, planning shows nothing, and the name is the old one once it has to wait."""
     async with working(tmp_path, level=4) as host:

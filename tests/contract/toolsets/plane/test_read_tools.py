@@ -147,6 +147,7 @@ async def test_sub_tasks_totals_and_counts_are_told(tmp_path: Path) -> None:
         assert "no task KB-999" in await host.refused("plane_query_tasks", parent="KB-999")
 
 
+@pytest.mark.security
 async def test_counted_names_taint_with_their_project(tmp_path: Path) -> None:
     """They may be those of tasks that no line shows."""
     async with working(tmp_path, level=1) as host:
@@ -470,6 +471,7 @@ async def test_a_task_that_changed_is_not_read_on_from_where_it_was(tmp_path: Pa
         assert "ask again" in await host.refused("plane_get_task", task="KB-1", cursor=cursor)
 
 
+@pytest.mark.security
 async def test_projects_outside_of_the_allow_list_do_not_exist(tmp_path: Path) -> None:
     async with working(tmp_path, level=1, plane_projects=("kb",)) as host:
         secret = host.plane.add_task("OPS", "Rotate the keys", description_html="<p>hunter2</p>")
@@ -546,6 +548,7 @@ async def test_a_guest_reads_what_a_guest_may(tmp_path: Path) -> None:
         assert keys(await host.call("plane_query_tasks", project="KB", state="todo")) == ["KB-1"]
 
 
+@pytest.mark.security
 async def test_reading_tasks_counts_as_reading_untrusted_text(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         taints = host.app.services.taints
@@ -617,6 +620,7 @@ async def test_after_our_own_change_every_list_with_the_task_is_reloaded(tmp_pat
             assert keys(await host.call("plane_query_tasks", project="KB", state="todo", **more)) == [], more
 
 
+@pytest.mark.security
 async def test_a_task_that_is_hidden_in_one_project_is_no_obstacle_to_those_in_others(tmp_path: Path) -> None:
     """A guest sees only some tasks of a project; for any other one Plane answers 403."""
     async with working(tmp_path, level=1) as host:

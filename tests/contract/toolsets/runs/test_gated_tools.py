@@ -21,6 +21,8 @@ from mcp_server.toolsets.runs.gated_tools import UNTRUSTED, WITHHELD, outcome_of
 from tests.doubles.provider_turns import Call, Script, Turn, said, uses
 from tests.support.runs.hosts import RunHost, run_host
 
+pytestmark = pytest.mark.security
+
 DEPLOY = "guides/deploy.md"
 GOAL = "Try everything “at once”."
 

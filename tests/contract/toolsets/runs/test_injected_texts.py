@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 
 from agents.loop.record.frames import ToolResult
 from agents.loop.record.run import Run
 from knowledge.trust.ports import Proposal
-from mcp_server.app.composition import App, open_app
+from mcp_server.app.composition import App
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.caller import Call as InnerCall
@@ -41,8 +40,11 @@ from tests.doubles.zulip_world import RECORDED_LEVEL
 from tests.support.hosts.writers import Writer, let_in
 from tests.support.knowledge_bases.folders import write
 from tests.support.plane.hosts import plane_settings
+from tests.support.roads.road import connect, opened
 from tests.support.runs.hosts import asking, at_once
 from tests.support.zulip.hosts import HAMLET, Clock, furnished, zulip_settings
+
+pytestmark = pytest.mark.security
 
 ME = Principal(os_user(), "desktop")
 SECRET = "the-password-is-swordfish"  # noqa: S105 - of nothing
@@ -184,8 +186,8 @@ async def house(home: Path, *, level: int = 4, mode: str = "auto") -> AsyncItera
         settings = await let_in(replace(settings, open_browser=False), ME.host, level, forms=True)
         plane.add_task("OPS", "A task of another project")
         async with (
-            open_app(settings, sleep=at_once, indexing=False, announcing=False) as app,
-            Client(app.server, mode=mode) as client,
+            opened(settings, sleep=at_once, indexing=False, announcing=False) as app,
+            connect(app, mode=mode) as client,
         ):
             yield PageContext(
                 app, Writer(client, app, settings.kb), model, plane, zulip, (at_plane, at_zulip), settings
@@ -367,7 +369,7 @@ async def test_a_runs_reading_counts_days_later_in_another_process(tmp_path: Pat
         read = in_a_message(there, order(*ELSEWHERE[3]))
         there.model.will(goal, read, uses("ask_user", question="Go on?"), *[Obedient()] * 5)
         asks = await there.writer.call("agent_run", goal=goal)
-        async with open_app(there.settings, sleep=at_once, indexing=False, announcing=False) as other:
+        async with opened(there.settings, sleep=at_once, indexing=False, announcing=False) as other:
             taints = Taints(other.services.state, lambda: other.services.now() + timedelta(days=30))
             other.gate._services = replace(other.services, taints=taints)
             run = await other.services.runs.answer(asks["run_id"], "Yes.", ME.id)

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
-from mcp_server.app.composition import open_app
 from mcp_server.app.knowledge_base import utc_now
 from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.trust.scores import grant
@@ -20,6 +18,9 @@ from tests.contract.toolsets.runs.test_injected_texts import ME, SECRET, PageCon
 from tests.doubles.provider_turns import said, uses
 from tests.support.hosts.task_clients import KnowsTasks, accepting, task_get, task_until, task_update
 from tests.support.hosts.writers import Writer
+from tests.support.roads.road import connect, opened
+
+pytestmark = pytest.mark.security
 
 SENDS = uses("zulip_send_message", channel="team", topic="x", text=SECRET)
 ASKS = uses("ask_user", question="Go on?")
@@ -81,7 +82,7 @@ async def test_a_form_answer_may_repeat_its_hosts_reading(tmp_path: Path, mode: 
             return ElicitResult(action="accept", content={"answer": "Send it."})
 
         there.model.will("Goal of a form.", ASKS, said("Twenty."))
-        async with Client(there.app.server, mode=mode, elicitation_callback=answers) as client:
+        async with connect(there.app, mode=mode, elicitation_callback=answers) as client:
             answer = await Writer(client, there.app, there.settings.kb).call("agent_run", goal="Goal of a form.")
         assert answer["status"] == "done"
         assert await there.app.services.taints.of_journey(answer["run_id"])
@@ -90,7 +91,7 @@ async def test_a_form_answer_may_repeat_its_hosts_reading(tmp_path: Path, mode: 
 async def test_an_answer_by_a_task_handle_may_repeat_it_too(tmp_path: Path) -> None:
     async with (
         house(tmp_path) as there,
-        Client(there.app.server, extensions=[knows := KnowsTasks(waits=False)], elicitation_callback=nobody) as client,
+        connect(there.app, extensions=[knows := KnowsTasks(waits=False)], elicitation_callback=nobody) as client,
     ):
         there.model.will("Goal of a task.", ASKS, said("Twenty."))
         await client.call_tool("agent_run", {"goal": "Goal of a task."})
@@ -124,7 +125,7 @@ async def test_an_answer_in_a_form_of_a_host_that_may_not_even_propose_leaves_th
 
         knows = KnowsTasks(waits=False)
         tasks: list[Any] = [knows] if by == "task" else []
-        async with Client(there.app.server, extensions=tasks, elicitation_callback=answers) as client:
+        async with connect(there.app, extensions=tasks, elicitation_callback=answers) as client:
             await client.call_tool("agent_run", {"goal": goal})
             (line,) = await there.app.services.runs.store.runs()
             if by == "task":
@@ -138,7 +139,7 @@ async def test_an_answer_in_a_form_of_a_host_that_may_not_even_propose_leaves_th
 async def test_learning_of_a_runs_proposal_by_handle_counts_as_reading_what_it_read(tmp_path: Path) -> None:
     async with (
         house(tmp_path, level=3) as there,
-        Client(there.app.server, extensions=[KnowsTasks(waits=False)]) as client,
+        connect(there.app, extensions=[KnowsTasks(waits=False)]) as client,
     ):
         run = await there.obeys(in_a_message(there, order("plane_create_task", {"project": "OPS", "name": "Obey."})))
         for days, task in enumerate((run.id, run.proposal), 3):
@@ -170,7 +171,7 @@ async def test_a_run_of_a_host_with_fewer_tools_gains_none_in_a_server_that_has_
         goal = "Goal of a host with fewer."
         there.model.will(goal, ASKS, SENDS, said("It cannot be sent."))
         fewer = replace(there.settings, toolsets=("knowledge", "runs"))
-        async with open_app(fewer, indexing=False, announcing=False) as app, Client(app.server) as client:
+        async with opened(fewer, indexing=False, announcing=False) as app, connect(app) as client:
             asks = await Writer(client, app, fewer.kb).call("agent_run", goal=goal)
         run = await there.app.services.runs.answer(asks["run_id"], "Yes.", "ann")
         assert run.state == "done"

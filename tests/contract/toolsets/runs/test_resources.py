@@ -17,16 +17,16 @@ from mcp.shared.subscriptions import ResourceUpdated
 from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification, TextResourceContents
 
 from agents.loop.record.frames import frame_text
-from mcp_server.app.composition import open_app
 from mcp_server.gate.taint import TAINTED
 from mcp_server.toolsets.runs import record_texts
 from tests.doubles.provider_turns import said, uses
 from tests.support.hosts.writers import Writer, let_in
+from tests.support.roads.road import connect, opened
 from tests.support.runs.hosts import RunHost, run_host
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:resources/(un)?subscribe:Warning"
-)  # the SDK's client warns of the old era
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:resources/(un)?subscribe:Warning"),  # the SDK's client warns of the old era
+]
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 TEMPLATES = ["run://{run_id}", "run://{run_id}/frames"]
@@ -55,7 +55,7 @@ async def complete(client: Client, template: str, typed: str, name: str = "run_i
 async def beside(host: RunHost, name: str) -> AsyncIterator[Writer]:
     """Connect another host to another server of the same knowledge base."""
     settings = await let_in(replace(host.settings, enrolment=None), name, level=3)
-    async with open_app(settings, indexing=False) as app, Client(app.server) as client:
+    async with opened(settings, indexing=False) as app, connect(app) as client:
         yield Writer(client, app, settings.kb)
 
 
@@ -98,6 +98,7 @@ async def test_a_run_that_asks_shows_its_question_and_no_answer(tmp_path: Path) 
     assert "## Answer" not in words
 
 
+@pytest.mark.security
 @ERAS
 async def test_nobody_reads_or_finds_someone_elses_run(tmp_path: Path, mode: str) -> None:
     async with run_host(tmp_path, mode=mode) as host, beside(host, "stranger") as stranger:
@@ -194,7 +195,7 @@ async def test_each_step_is_news_to_both_kinds_of_subscribers_also_of_another_se
                     bell.set()
 
         async with (
-            Client(listener.app.server, mode="legacy", message_handler=on_message) as older,
+            connect(listener.app, mode="legacy", message_handler=on_message) as older,
             listener.client.listen(resource_subscriptions=sorted(addresses)) as news,
         ):
             for uri in addresses:

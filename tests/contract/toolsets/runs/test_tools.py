@@ -11,7 +11,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client
 from mcp_types import ElicitRequestParams, ElicitResult, ErrorData
 
 from agents.loop.store.ports import Hold
@@ -30,6 +29,7 @@ from mcp_server.toolsets.runs import handlers as runs
 from tests.doubles.provider_turns import Call, Turn, said, uses
 from tests.support.hosts.reviewers import ANN
 from tests.support.hosts.writers import Writer
+from tests.support.roads.road import connect, opened
 from tests.support.runs.hosts import RunHost, at_once, run_host
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -339,7 +339,7 @@ async def test_a_person_may_approve_a_run_in_the_host_and_it_continues_in_the_ba
 
     async with run_host(tmp_path, level=2, mode=mode) as host:
         reads(host)
-        async with Client(host.app.server, mode=mode, elicitation_callback=agree) as client:
+        async with connect(host.app, mode=mode, elicitation_callback=agree) as client:
             answer = await Writer(client, host.app, host.settings.kb).call("agent_run", goal=GOAL, context="Look well.")
         assert (await ended(host, answer["run_id"]))["answer"] == "It stands in guides/deploy.md."
         assert await begun(host.app) == [answer["run_id"]]
@@ -398,7 +398,7 @@ async def test_an_approved_run_begins_with_no_other_model_and_no_other_limits(tm
     async with run_host(tmp_path, level=2) as host:
         waits = (await host.call("agent_run", goal=GOAL))["proposal"]["id"]
         other = replace(host.settings, run_tokens=1_000_000)
-        async with open_app(other, indexing=False, announcing=False, sleep=at_once) as app:
+        async with opened(other, indexing=False, announcing=False, sleep=at_once) as app:
             decided = await approve(host, waits, app)
         assert decided.state == "superseded"
         anew = await found(host.app, decided.successor or "")
@@ -452,7 +452,7 @@ async def test_a_run_of_a_host_that_nobody_enrolled_waits_for_a_person(tmp_path:
     async with run_host(tmp_path) as host:
         reads(host)
         stranger = replace(host.settings, enrolment=None)
-        async with open_app(stranger, indexing=False, sleep=at_once) as app, Client(app.server) as client:
+        async with opened(stranger, indexing=False, sleep=at_once) as app, connect(app) as client:
             writer = Writer(client, app, stranger.kb)
             answer = await writer.call("agent_run", goal=GOAL)
             done = await approve(host, answer["proposal"]["id"], app)

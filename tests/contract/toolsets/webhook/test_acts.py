@@ -73,6 +73,7 @@ async def test_a_webhook_arrives_signed_as_it_was_shown_and_once(tmp_path: Path)
         assert len(here.bodies) == 2
 
 
+@pytest.mark.security
 async def test_below_the_level_a_person_approves_exactly_those_bytes(tmp_path: Path) -> None:
     async with sending(tmp_path, level=2) as here, reviewing(here.settings) as person:
         waits = await here.call(**EVENT)
@@ -89,6 +90,7 @@ async def test_below_the_level_a_person_approves_exactly_those_bytes(tmp_path: P
         assert "was approved on" in again["note"]
 
 
+@pytest.mark.security
 async def test_an_approval_does_not_follow_a_name_to_another_address(tmp_path: Path) -> None:
     async with sending(tmp_path, level=2) as here:
         await here.call(**EVENT)
@@ -99,6 +101,7 @@ async def test_an_approval_does_not_follow_a_name_to_another_address(tmp_path: P
         assert here.served.seen == []
 
 
+@pytest.mark.security
 async def test_after_untrusted_text_a_webhook_needs_one_level_more(tmp_path: Path) -> None:
     async with sending(tmp_path) as here:
         await here.writer.call("kb_read", path="inbox/a.md")
@@ -261,6 +264,7 @@ def always(fault: Fault) -> Plan:
     return lambda _method, _path, _number: fault
 
 
+@pytest.mark.security
 async def test_no_fault_brings_the_secret_or_the_private_address_to_light(tmp_path: Path) -> None:
     """The path and the query of a receiver's address are often keys themselves."""
     echo = f"you sent {SECRET} to {PATH}"

@@ -464,6 +464,7 @@ async def test_after_listing_channels_one_may_still_send_to_one(here: ZulipHost)
     assert (await here.call(SEND, **PLAIN))["status"] == "done"
 
 
+@pytest.mark.security
 async def test_nothing_goes_where_the_allow_list_does_not_reach(tmp_path: Path) -> None:
     async with chatting(tmp_path, zulip_channels=("drawing",)) as here:
         other = here.said("x", channel="team")
@@ -639,6 +640,7 @@ async def test_a_message_that_comes_late_is_found_by_the_same_call_again(here: Z
     assert said(here) == [PLAIN["text"]]
 
 
+@pytest.mark.security
 async def test_someone_elses_equal_message_is_not_taken_for_ours(here: ZulipHost, tmp_path: Path) -> None:
     later = Later(here, tmp_path)
     here.served.plan = for_requests("POST", MESSAGES, before())

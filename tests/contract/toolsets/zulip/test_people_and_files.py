@@ -55,6 +55,7 @@ async def test_people_are_found_by_parts_of_their_names_and_groups_with_their_me
     await until_dropped(here)
 
 
+@pytest.mark.security
 async def test_addresses_are_not_shown_where_direct_messages_are_not_allowed(tmp_path: Path) -> None:
     async with chatting(tmp_path, level=1, zulip_channels=("drawing",)) as fenced:
         assert (await fenced.call(FIND, query=HAMLET))["people"][0]["email"] == ""
@@ -105,6 +106,7 @@ async def test_files_that_cannot_be_read_are_refused_with_the_reason(here: Zulip
     assert "name the channel" in await here.refused(READ, anchor=picture)
 
 
+@pytest.mark.security
 async def test_a_file_kept_elsewhere_is_not_fetched_there(here: ZulipHost) -> None:
     address = here.world.upload("a.txt", b"text")
     here.said(f"[file]({address})")
