@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
     from agents.engine.runner import Runner
+    from agents.loop.record.run import Run
     from agents.loop.store.ports import RunStore
     from knowledge.access.rules import PathAccess
     from knowledge.contradictions.record import Contradictions
@@ -99,6 +100,24 @@ class HasAccess(Protocol):
 
     async def may_see_work_of(self, principal_id: str) -> bool:
         """Return whether the caller may read all that the principal may, and so see what it has done."""
+
+
+class WorkReviewing(Protocol):
+    """Who may decide on journeys and answer runs."""
+
+    async def on_journey(self, journey: str, decision: str, principal: str) -> str:
+        """Return why this person can't decide so on the journey, as the end of a sentence; "" if they can."""
+
+    async def on_run(self, run: Run, principal: str) -> str:
+        """Return why this person can't answer the run, as the end of a sentence; "" if they can."""
+
+
+class HasWorkReviewers(Protocol):
+    """The reviewers of what journeys and runs change."""
+
+    @property
+    def work_reviewers(self) -> WorkReviewing:
+        """Says who may decide on journeys and answer runs."""
 
 
 class HasTaints(Protocol):
@@ -264,11 +283,17 @@ class WaitServices(HasState, HasWaits, Protocol):
     """Used by calls that wait until a person has decided."""
 
 
-class ElicitationServices(HasState, HasReviewPage, HasTaints, HasWaits, HasJourneys, HasRuns, Protocol):
+class DecidingServices(HasJourneys, HasWorkReviewers, Protocol):
+    """To record people's decisions on journeys and their answers to runs."""
+
+
+class ElicitationServices(DecidingServices, HasState, HasReviewPage, HasTaints, HasWaits, HasRuns, Protocol):
     """To ask a person a question in a form of their host."""
 
 
-class GateServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, HasRuns, HasPages, HasAccess, Protocol):
+class GateServices(
+    DecidingServices, HasState, HasReviewPage, HasTaints, HasTools, HasRuns, HasPages, HasAccess, Protocol
+):
     """To decide on calls and to record them in the journey they belong to."""
 
 
@@ -294,7 +319,7 @@ class KnowledgeServices(
     """For the tools on pages."""
 
 
-class JourneyServices(HasState, HasReviewPage, HasTaints, HasTools, HasJourneys, HasPages, Protocol):
+class JourneyServices(DecidingServices, HasState, HasReviewPage, HasTaints, HasTools, HasPages, Protocol):
     """For the tools on journeys."""
 
 
@@ -302,7 +327,7 @@ class AskingServices(JourneyServices, HasOutbox, HasConnectors, Protocol):
     """To ask the question of a journey's checkpoint in Zulip, and to find the answer there."""
 
 
-class RunViewServices(HasState, HasReviewPage, HasTaints, HasTools, HasRuns, Protocol):
+class RunViewServices(DecidingServices, HasState, HasReviewPage, HasTaints, HasTools, HasRuns, Protocol):
     """To show a run and to answer its question."""
 
 
@@ -411,13 +436,13 @@ class AllServices(
     HasTaints,
     HasTools,
     HasWaits,
-    HasJourneys,
     HasRuns,
     HasPages,
     HasWriting,
     HasModel,
     HasOutbox,
     HasConnectors,
+    DecidingServices,
     HasAccess,
     Protocol,
 ):

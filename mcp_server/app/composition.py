@@ -218,6 +218,7 @@ async def open_app(
             catch_up_pages=partial(caught_up, base.copy),
             review_address=review.address_for_hosts,
             want_review=review.wanted if announcing else nothing,
+            prevent_self_review=settings.prevent_self_review,
         )
 
         for_callers = callers_services(

@@ -17,6 +17,7 @@ from knowledge.state.ports import IndexStore, StateStore
 from mcp_server.absent import no_dispatcher, no_model, no_runs
 from mcp_server.gate.caller import Clock
 from mcp_server.gate.taint import Taints
+from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
     from agents.engine.runner import Runner
@@ -35,13 +36,17 @@ if TYPE_CHECKING:
     from knowledge.writing.undo.undo import Undo
     from knowledge.writing.writer import Writer
     from mcp_server.app.factories.writer import Writing
+    from mcp_server.approvals.reviewers import work_deciders
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
     from mcp_server.models.language_model import ConfiguredModel
-    from mcp_server.ports import CountHealth, ListedTool, WholeStateCopies
+    from mcp_server.ports import CountHealth, ListedTool, WholeStateCopies, WorkReviewing
     from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs.supervisor import Runs
     from mcp_server.web.link_graph.graphs import LinkGraphs
+else:
+    # Only where a person decides on a journey or answers a run.
+    work_deciders = LateModule("mcp_server.approvals.reviewers.work_deciders")
 
 MOST_WAITING = 100
 """Calls of one process that may wait for a person at the same time; each polls several times a second."""
@@ -86,6 +91,15 @@ class Services:
     """Shows the page because something is waiting for a person."""
     waiting: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_WAITING))
     """Places for calls that wait for a person. Without a free place, a call is answered at once."""
+
+    prevent_self_review: bool = False
+
+    @property
+    def work_reviewers(self) -> WorkReviewing:
+        """Says who may decide on journeys and answer runs."""
+        return work_deciders.WorkReviewers(
+            self.state, lambda: self.journeys.store, prevent_self_review=self.prevent_self_review
+        )
 
     @property
     def access(self) -> PathAccess:

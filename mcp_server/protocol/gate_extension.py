@@ -246,7 +246,8 @@ class GateExtension(Extension):
         call: Call,
     ) -> CallToolResult | InputRequiredResult:
         """Ask about the checkpoint in the host if forms count there. Otherwise return that a person decides."""
-        if not await may_ask(ctx, call.principal, self._services.state):
+        asks = await may_ask(ctx, call.principal, self._services.state)
+        if not asks or not await checkpoints.is_enough(self._services, question, call.principal.id):
             return as_result(outcome)
         if not await checkpoints.still_asked(self._services, question):  # the call was sent again after the answer
             return await self._settle_checkpoint(name, question, FormReply("nothing"), call)

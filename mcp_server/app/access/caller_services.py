@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from mcp_server.gate.caller import Clock
     from mcp_server.gate.taint import Taints
     from mcp_server.models.language_model import ConfiguredModel
-    from mcp_server.ports import CountHealth, ListedTool, WholeStateCopies
+    from mcp_server.ports import CountHealth, ListedTool, WholeStateCopies, WorkReviewing
     from mcp_server.presenters.index_state import IndexState
     from mcp_server.runs import locations as run_locations
     from mcp_server.runs.supervisor import Runs
@@ -478,6 +478,11 @@ class CallerServices:
     def taints(self) -> Taints:
         """The record of the unverified text that each caller has read."""
         return self._services.taints
+
+    @property
+    def work_reviewers(self) -> WorkReviewing:
+        """Says who may decide on journeys and answer runs, by the records of the server itself."""
+        return self._services.work_reviewers
 
     @property
     def connectors(self) -> Mapping[str, Callable[[], Connector]]:

@@ -161,8 +161,8 @@ class Settings:
         "FORGE_PREVENT_SELF_REVIEW",
         values.flag,
         (
-            "Leave proposals of a person's own hosts to others, except at a terminal of the server's account "
-            "([guide](../guides/serve-a-team.md#who-decides))."
+            "Leave proposals of a person's own hosts, and approvals of their journeys, to others, except at a terminal of the "
+            "server's account ([guide](../guides/serve-a-team.md#who-decides))."
         ),
         default=False,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
 from mcp_server.approvals.elicitation.proposal_form import FIELD, ElicitationForm, FormReply
+from mcp_server.approvals.reviewers.work_deciders import decide_on_journey
 from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
@@ -164,8 +165,13 @@ async def settle(
             decision = runner.JourneyDecision(reply.word, "host", reply.note)
     if decision:
         try:
-            there = await journeys.decide(
-                asked.journey, asked.version, decision, by=f"{call.principal.id} (in the host)"
+            there = await decide_on_journey(
+                services,
+                asked.journey,
+                asked.version,
+                decision,
+                by=f"{call.principal.id} (in the host)",
+                principal=call.principal.id,
             )
             # A call that is sent again is answered with the position alone, so this one gets all of it, too.
             return replace(there, came_from=None)
@@ -173,6 +179,13 @@ async def settle(
             # Somebody else decided first, or a question was left open: the position below shows it.
             logger.debug("%s: %s", asked.journey, error)
     return await journeys.position(asked.journey)
+
+
+async def is_enough(services: ElicitationServices, asked: CheckpointQuestion, principal: str) -> bool:
+    """Return whether a form in that principal's host can settle the question: others may review what the journey changes."""
+    state = await services.journeys.store.journey(asked.journey)
+    decision = "answer" if state.checkpoint and state.checkpoint.asks else "approve"
+    return not await services.work_reviewers.on_journey(asked.journey, decision, principal)
 
 
 async def still_asked(services: ElicitationServices, asked: CheckpointQuestion) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from knowledge.errors import KnowledgeError
-from mcp_server.approvals.approvers import Approvals
+from mcp_server.approvals.approvers import Approvals, Approver
 from mcp_server.approvals.elicitation import proposal_form
 from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, FormReply
 from mcp_server.approvals.summary import summary
@@ -120,6 +120,8 @@ async def question(
 ) -> RunQuestion | None:
     """Return the next question for a form; None if no form can help, or if the previous form asked the same question."""
     current = await services.runs.store.run(run)
+    if current.ask and await services.work_reviewers.on_run(current, current.header.principal):
+        return None
     on = current.ask.id if current.ask else ""
     if not on and (proposal := await _newest(services, current.proposal)) is not None and proposal.state == "pending":
         on = proposal.id if await proposal_form.is_enough(approvals, proposal) else ""
@@ -192,7 +194,7 @@ async def settle(
     text = reply.filled.get(ANSWER, "").strip()[:LONGEST_ANSWER]
     answer: _PersonAnswer | None = None
     if run.ask and run.ask.id == asked.on and text and await counts(services, call.principal, run.id):
-        answer = _PersonAnswer(text, f"{call.principal.id} (in the host)", asked.on)
+        answer = _PersonAnswer(text, person_in_host(call.principal).name, asked.on)
     elif run.proposal:
         proposal = await _newest(services, run.proposal)
         # Only the proposal that the form showed: another one may have replaced it, with another effect.
@@ -204,13 +206,20 @@ async def settle(
     return await _lead(services, call, run.id, answer)
 
 
+def person_in_host(who: Principal) -> Approver:
+    """Return the person who answers a form of that host."""
+    return Approver(f"{who.id} (in the host)", "host", principal=who.id)
+
+
 async def counts(services: ElicitationServices, who: Principal, run: str) -> bool:
-    """Return whether an answer in a form of that host counts: its forms count, and it may propose.
+    """Return whether an answer in a form of that host counts: its forms count, it may propose, and no others answer the run.
 
     If so, the host's untrusted reading is recorded for the run: nothing proves that a person wrote the answer, which may repeat
     text that the host has read.
     """
     if not await forms_count(services.state, who):
+        return False
+    if await services.work_reviewers.on_run(await services.runs.store.run(run), who.id):
         return False
     if grant_of(await trust_record_of(services.state, who, now=services.now())).level < Trust.PROPOSE:
         return False

@@ -34,14 +34,14 @@ _DISMISSAL = "kb_dismiss"
 
 async def why_barred(state: StateStore, proposal: Proposal, person: Approver, *, prevent_self_review: bool) -> str:
     """Return why this person can't decide on the proposal, as the end of a sentence; "" if they can."""
-    if person.channel == TERMINAL or (proposal.kind == "admin" and not await _pages(state, proposal)):
+    if person.channel == TERMINAL or (proposal.kind == "admin" and not await pages_of(state, proposal)):
         return ""
     directory = await state.people.directory()
     if prevent_self_review and proposal.kind != "admin":
         for one in await of_each_asker(state.trust, proposal):
             if is_same_person(directory, person.principal_id, one.principal):
                 return OWN.format(principal=one.principal)
-    return _reviewed_by_others(directory, await _pages(state, proposal), person)
+    return reviewed_by_others(directory, await pages_of(state, proposal), person.principal_id)
 
 
 async def require_pages(state: StateStore, paths: Iterable[str], person: Approver) -> None:
@@ -57,7 +57,7 @@ async def require_pages(state: StateStore, paths: Iterable[str], person: Approve
     for path in touched:
         if access.right(path) < Right.WRITE:
             raise CannotDecide(NO_RIGHT.format(path=path))
-    if why := _reviewed_by_others(directory, touched, person):
+    if why := reviewed_by_others(directory, touched, person.principal_id):
         raise CannotDecide(f"you can't do this: {why}")
 
 
@@ -70,15 +70,15 @@ def paths_of(files: Iterable[FileEffect]) -> Iterator[str]:
 async def reviewers_of(state: StateStore, proposal: Proposal) -> Sequence[FolderReviewers]:
     """Return the reviewers of each touched folder that has some, by folder. A decision takes somebody who is among all of them."""
     directory = await state.people.directory()
-    return _reviewers(directory, await _pages(state, proposal)) if directory.reviewers else ()
+    return _reviewers(directory, await pages_of(state, proposal)) if directory.reviewers else ()
 
 
-def _reviewed_by_others(directory: Directory, paths: Iterable[str], person: Approver) -> str:
-    """Return the sentence about the first folder whose reviewers don't include this person, "" if there is none."""
-    name = directory.person_of(person.principal_id)
+def reviewed_by_others(directory: Directory, paths: Iterable[str], principal: str, sentence: str = REVIEWED) -> str:
+    """Return the sentence about the first folder whose reviewers don't include this principal's person, "" if there is none. Pure."""
+    name = directory.person_of(principal)
     for found in _reviewers(directory, paths):
         if not directory.among(name, found.names):
-            return REVIEWED.format(folder=found.where, names=", ".join(found.names))
+            return sentence.format(folder=found.where, names=", ".join(found.names))
     return ""
 
 
@@ -104,7 +104,7 @@ def is_same_person(directory: Directory, one: str, other: str) -> bool:
     return user == other_user and not any(":" in each for each in (host, other_host))
 
 
-async def _pages(state: StateStore, proposal: Proposal) -> Sequence[str]:
+async def pages_of(state: StateStore, proposal: Proposal) -> Sequence[str]:
     """Return the paths of all pages that the proposal would change, move, delete, or decide about."""
     paths = dict.fromkeys(_changed(proposal))
     if proposal.kind != "admin":

@@ -20,9 +20,11 @@ from agents.engine.runner import JourneyDecision
 from agents.errors import AgentError
 from knowledge.errors import KnowledgeError
 from knowledge.outbox.ports import OutboxEntry
+from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.reviewers.work_deciders import decide_on_journey
 from mcp_server.approvals.zulip.notice_cards import PLACE, PostNotice, first_marks, place_mark, text_digest
 from mcp_server.approvals.zulip.notice_text import code_span
-from mcp_server.approvals.zulip.reviewers import listed_reviewers, person_name
+from mcp_server.approvals.zulip.reviewers import listed_reviewers, person_name, principal_of_account
 from mcp_server.connectors.errors import Missing, NotAllowed, one_line
 from mcp_server.connectors.zulip.chat import Chat, chat_of
 from mcp_server.connectors.zulip.model import ChatPlace, Message
@@ -171,12 +173,16 @@ class _Question:
             person, _ = listed.people[message.sender_id]
             note = f"{one_line(words, LONGEST_WORDS)} ({await self.chat.url_of(message)})"
             try:
-                return await self._services.journeys.decide(
+                return await decide_on_journey(
+                    self._services,
                     self._here.journey,
                     self._here.state.version,
                     JourneyDecision(decision, "zulip", note),
                     by=person_name(person),
+                    principal=principal_of_account(person),
                 )
+            except CannotDecide as error:
+                self.trouble = f"{person_name(person)}: {error}"
             except AgentError as error:  # another process was faster, or the agent's file has changed
                 logger.info("an answer in Zulip did not decide %s: %s", self._here.journey, error)
                 return await self._services.journeys.position(self._here.journey)

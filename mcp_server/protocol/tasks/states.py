@@ -21,7 +21,7 @@ from knowledge.errors import KnowledgeError, StorageError
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
 from mcp_server.absent import NotConfigured
-from mcp_server.approvals.approvers import Approvals
+from mcp_server.approvals.approvers import Approvals, CannotDecide
 from mcp_server.approvals.elicitation import proposal_form, run_elicitation
 from mcp_server.approvals.elicitation.proposal_form import FormReply
 from mcp_server.approvals.proposals import begun_by, one_line, scopes_of
@@ -257,6 +257,8 @@ class ProtocolTasks:
         if run.over:
             return replace(task, status="completed", message=run.why, result=await self._result_of(run))
         if run.ask is not None:
+            if why := await self._services.work_reviewers.on_run(run, run.header.principal):
+                return replace(task, poll_ms=WAITING_MS, message=f"it asks a person, and you can't answer: {why}")
             asks = f"it asks, and agent_run(run_id, answer) answers: “{one_line(run.ask.question, LONGEST_QUESTION)}”"
             form = await run_elicitation.form(self._services, run_elicitation.RunQuestion(run.id, run.ask.id))
             open_form = TaskForm(run.ask.id, form.text, form.schema)
@@ -293,8 +295,8 @@ class ProtocolTasks:
 
         try:
             runs = self._services.runs.store
-            await local.answer(self._services, runs, run, text, f"{who.id} (in the host)", ask=ask)
-        except RunNotThere as error:
+            await local.answer(self._services, runs, run, text, run_elicitation.person_in_host(who), ask=ask)
+        except (CannotDecide, RunNotThere) as error:
             logger.debug("%s: %s", run.id, error)  # answered elsewhere; the client's next request shows it
 
     async def _decide(self, proposal_id: str, reply: FormReply, who: Principal) -> None:

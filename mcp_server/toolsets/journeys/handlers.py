@@ -14,6 +14,7 @@ from agents.errors import NoSuchAgent, NoSuchJourney, PhaseGone, WaitsForPerson
 from agents.report.journey_report import full_report, report
 from knowledge.errors import BadCursor
 from knowledge.wire.cursors import question, seal, unseal
+from mcp_server.approvals.reviewers.work_deciders import decide_on_journey
 from mcp_server.gate.caller import Call
 from mcp_server.gate.handles import require_handle, require_may_decide
 from mcp_server.late_module import LateModule
@@ -119,7 +120,14 @@ async def decide(services: JourneyServices, call: Call, arguments: DecideArgumen
     began = (await services.journeys.store.journey(arguments.journey_id)).principal
     require_may_decide(call.principal, arguments.journey_id, began)
     await services.taints.carry(call.principal.id, arguments.journey_id, run=call.run)
-    position = await services.journeys.decide(arguments.journey_id, arguments.version, decision, by=call.principal.id)
+    position = await decide_on_journey(
+        services,
+        arguments.journey_id,
+        arguments.version,
+        decision,
+        by=call.principal.id,
+        principal=call.principal.id,
+    )
     return await journey_answer(services, position)
 
 

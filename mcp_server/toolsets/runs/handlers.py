@@ -14,6 +14,7 @@ from agents.loop.explanation import STATE_PHRASES, explain, limit_phrases, short
 from agents.loop.record.frames import Header, PersonAnswered
 from knowledge.errors import DatabaseUnavailable, KnowledgeError
 from mcp_server.approvals.proposals import calls_of
+from mcp_server.approvals.reviewers.work_deciders import require_answerer
 from mcp_server.approvals.summary import summary
 from mcp_server.connectors.text.preview import shown_change
 from mcp_server.gate.caller import Call
@@ -133,6 +134,7 @@ async def _plan_answer(services: RunServices, call: Call, arguments: RunArgument
     run = await own_run(services, call, arguments.run_id)
     if run.ask is None:
         raise RunNotThere(run.id, STATE_PHRASES[run.state], "answered")
+    await require_answerer(services, run, call.principal.id)
     return RunPlan(run.header, arguments.answer, run.ask.id, run.ask.question)
 
 

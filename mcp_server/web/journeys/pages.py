@@ -19,6 +19,8 @@ from agents.errors import AgentError, StaleJourney
 from agents.store.ports import JourneyLine, JourneyStore
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.trust.ports import Proposal
+from mcp_server.approvals.approvers import CannotDecide
+from mcp_server.approvals.reviewers.work_deciders import decide_on_journey
 from mcp_server.approvals.views.askers import in_journey
 from mcp_server.toolsets.journeys.answers import event_fields
 from mcp_server.toolsets.journeys.schemas import LONGEST_NOTE
@@ -78,6 +80,7 @@ async def listed(request: PageRequest) -> Response:
 async def one(request: PageRequest, notice: Notice | None = None, status: int = 200) -> Response:
     """Show one journey: its position, its path, and, if a decision was not recorded, the reason."""
     seen = await _seen(request)
+    barred = await _barred(request, seen)
     return await request.show(
         "journey.html",
         lambda: {
@@ -87,9 +90,19 @@ async def one(request: PageRequest, notice: Notice | None = None, status: int = 
             "typed_for": notice.decision if notice else "",
             "paged": seen.before is not None,
             "longest_note": LONGEST_NOTE,
+            "barred": barred,
         },
         status,
     )
+
+
+async def _barred(request: PageRequest, seen: JourneyPageData) -> str:
+    """Return why others than this person settle the open question, "" if this person may or there is none."""
+    waits = seen.state.checkpoint
+    if waits is None or seen.newest:
+        return ""
+    decision: Decision = "answer" if waits.asks else "approve"
+    return await request.services.work_reviewers.on_journey(seen.journey, decision, request.person().principal_id)
 
 
 async def _seen(request: PageRequest) -> JourneyPageData:
@@ -158,14 +171,17 @@ def deciding(decision: Decision) -> Acting:
                 names = {spelled_out(name): name for name in (await runner.store.journey(journey)).phase_visits}
                 typed = str(opinion.changes[BACK_TO])
                 opinion = replace(opinion, changes={BACK_TO: names.get(typed, typed)})
-            await runner.decide(journey, version, opinion, by=request.session.user)
+            person = request.person()
+            await decide_on_journey(
+                request.services, journey, version, opinion, by=person.name, principal=person.principal_id
+            )
         except StaleJourney as error:
             first = (
                 f"You were looking at version {error.expected}; the journey is now at version {error.actual}. "
                 "The page below is current."
             )
             title, lines, status = "The journey has changed; nothing was done", [first, *error.changed], 409
-        except (UnclearWord, AgentError) as error:
+        except (UnclearWord, AgentError, CannotDecide) as error:
             title, lines = "Nothing was changed", [str(error)[: AgentError.MOST_CHARS]]
             status = 422 if isinstance(error, UnclearWord) else 409
         else:

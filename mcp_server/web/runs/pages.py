@@ -56,7 +56,11 @@ async def one(request: PageRequest) -> Response:
 async def answering(request: PageRequest) -> Response:
     """Show the form for the run's question."""
     run = await _run(request)
-    return await _form(request, run) if run.ask else _page_of(run)
+    if run.ask is None:
+        return _page_of(run)
+    if why := await request.services.work_reviewers.on_run(run, request.person().principal_id):
+        return await request.message("You can't answer this", f"You can't answer this run: {why}.", f"/runs/{run.id}")
+    return await _form(request, run)
 
 
 async def answer(request: PageRequest, form: Form) -> Response:
@@ -67,7 +71,7 @@ async def answer(request: PageRequest, form: Form) -> Response:
             return _page_of(run)
         return await _form(request, run, TOO_LONG if text else NOTHING_SAID, typed=text)
     # With the id of the question that the person saw: the run may ask another one by now.
-    await answered(request.services, request.page.runs, run, text, request.session.user, ask=form.get("ask", ""))
+    await answered(request.services, request.page.runs, run, text, request.person(), ask=form.get("ask", ""))
     return _page_of(run)
 
 

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from agents.engine.events import Decided
+from agents.engine.events import Decided, ToolSuccess
+from knowledge.access.changes import Changing
+from knowledge.trust.ports import Note
 from mcp_server.app.composition import open_app
 from mcp_server.approvals.approvers import Approver
 from mcp_server.approvals.zulip.topic_questions import opinion_in
@@ -24,6 +26,7 @@ from tests.doubles.serving import after, before, for_requests, no_fault, status
 from tests.support.agents.team_agents import HANDBOOK
 from tests.support.hosts.writers import Writer
 from tests.support.journeys.cited_pages import read_cited
+from tests.support.state.ledgers import NOW
 from tests.support.zulip.hosts import BOT, HAMLET, at_once
 
 ANN = Approver("ann", "page")
@@ -203,6 +206,28 @@ async def test_only_a_listed_reviewers_own_words_after_the_question_in_its_topic
         assert (await journey.look())["phase"] == "FIND"
         assert "that was a proposal, not a decision." in journey.at["prompt"]
         assert len(journey.asked) == 1
+
+
+async def test_a_listed_reviewer_decides_only_if_they_also_review_what_the_journey_changes(tmp_path: Path) -> None:
+    """Decision 124: the reviewers of a folder count in a topic, too."""
+    by = Changing("ada", NOW)
+    async with led(tmp_path, "decision-to-evidence", level=5, thread=THREAD) as journey:
+        people = journey.host.app.base.state.people
+        note = Note("ada", "reviewers.set", "", NOW)
+        for name, account in (("hamlet", f"{HAMLETS}@zulip"), ("iago", "iago@corp:http")):
+            await people.change(by.person_added(name, [account]), note=note)
+        await people.change(by.reviewers_set("uploads.md", ["iago"]), note=note)
+        await confirming(journey)
+        rehearsed = ToolSuccess("c1", "kb_merge", 1.0, "", {"path": "uploads.md"}, "FIND")
+        store = journey.host.app.services.journeys.store
+        await store.note(journey.id, (rehearsed,), by="ann@desktop", at=journey.host.app.services.now())
+        journey.there.zulip.world.say(HAMLET, "team", "decisions", f"approve {journey.code}")
+        assert (await journey.look())["state"] == "waiting"
+        assert "it changes pages in uploads.md/, or asks to, where only iago can decide" in str(
+            journey.at["checkpoint"]
+        )
+        await people.change(by.reviewers_set("uploads.md", ["hamlet"]), note=note)
+        assert (await journey.look())["phase"] == "BRING"
 
 
 @pytest.mark.parametrize(
