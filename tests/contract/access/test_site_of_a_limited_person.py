@@ -14,7 +14,7 @@ import pytest
 
 from mcp_server.web.access.rights import SiteRight, right_of
 from mcp_server.web.application import page_routes
-from tests.support.access.people_base import CANARIES, access_of
+from tests.support.access.people_base import CANARIES, PEOPLE, access_of
 from tests.support.access.probes import Prober
 from tests.support.access.site_probes import FORM_IDS, FORMS, IDS, QUERIES, STREAMS, address, form
 from tests.support.access.site_worlds import LimitedSite, limited_site
@@ -34,12 +34,15 @@ async def both(folder: Path, person: str) -> AsyncIterator[tuple[LimitedSite, Li
 
 
 async def compare(folder: Path, person: str, seed: int, count: int) -> None:
-    """Send the same requests to both sites, and compare the answers."""
+    """Send the same requests to both sites, while a hidden page changes on one, and compare the answers."""
     prober, wrong = Prober(seed), dict[str, list[str]]()
+    other = next(one for one in PEOPLE if one != person)
     async with both(folder, person) as (whole, bare):
-        for route in [*QUERIES, *IDS] * count:
-            probe = address(prober, route)
-            wrong |= _difference(probe, person, await whole.get(probe), await bare.get(probe))
+        for number in range(count):
+            for route in (*QUERIES, *IDS):
+                probe = address(prober, route)
+                wrong |= _difference(probe, person, await whole.get(probe), await bare.get(probe))
+            await whole.somebody_writes(f"people/{other}/{number % 3}.md")
         for route in [*FORMS, *FORM_IDS] * count:
             action, fields = form(prober, route)
             answers = await whole.post(action, fields), await bare.post(action, fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -27,9 +28,9 @@ from mcp_server.runs.locations import runs_in
 from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.application import page_app, running_page
 from mcp_server.web.page_context import PageContext
-from tests.support.access.people_base import CANARIES, PEOPLE, RULE_LIST
+from tests.support.access.people_base import CANARIES, MODIFIED_NS, PEOPLE, RULE_LIST
 from tests.support.access.probes import CHANGEABLE
-from tests.support.access.worlds import OWNER, World, world
+from tests.support.access.worlds import OWNER, World, indexed, world
 from tests.support.hosts.writers import Writer
 from tests.support.web.review_pages import forms
 from tests.support.web.team_site import SiteVisitor
@@ -73,6 +74,16 @@ class LimitedSite:
         """Return status, headers and text of the page, without what differs between two sites."""
         return as_text((await self.visitor.go(self.address(probe))).answer)
 
+    async def somebody_writes(self, hidden: str) -> None:
+        """Have somebody write a page in an editor, and bring that on record and into the index."""
+        page = self.app.base.vault.root / hidden
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(
+            f"# Written\n\nBook the hall, says {CANARIES['ann']}. See [plan](../../plans/q3.md).\n", encoding="utf-8"
+        )
+        await self.app.services.outside_changes.record()
+        await _settled(self.app)
+
     async def post(self, action: str, fields: Mapping[str, str]) -> str:
         """Send a form with the token of the session, and return the answer in the same way."""
         await self.visitor.go("/passkeys")
@@ -99,6 +110,7 @@ async def limited_site(folder: Path, person: str, shows: Callable[[str], bool]) 
         for change in _people():
             await app.base.state.people.change(change, note=Note(BOSS, "people", "", utc_now()))
         ids = await _records(made, app, person, shows)
+        await _settled(app)
         context = running_page(app.site_services, app.approvals, made.settings, port=PORT, holder="nobody").page_context
         async with httpx.AsyncClient(base_url=SITE, transport=httpx.ASGITransport(page_app(context))) as http:
             visitor = SiteVisitor(http)
@@ -110,6 +122,13 @@ async def limited_site(folder: Path, person: str, shows: Callable[[str], bool]) 
                 yield LimitedSite(app, context, visitor, ids)
             finally:
                 await context.close()
+
+
+async def _settled(app: App) -> None:
+    """Bring the index up to date with pages of which none was written just now: those would be indexed once more later."""
+    for page in app.base.vault.root.rglob("*.md"):
+        os.utime(page, ns=(MODIFIED_NS, MODIFIED_NS))
+    await indexed(app)
 
 
 def _people() -> list[DirectoryChange]:
