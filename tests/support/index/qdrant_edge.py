@@ -1,9 +1,10 @@
-"""Qdrant's own engine as a library, behind the part of its HTTP API that a search without filters uses.
+"""Qdrant's own engine as a library, behind the part of its HTTP API that our engine uses.
 
 python -m tests.support.index.qdrant_edge FOLDER PORT
 
-For measuring where no server can be installed: storage, graphs and distances are Qdrant's, compiled for release; only the
-HTTP around them is ours. It needs the package `qdrant-edge-py`. Collections lie in FOLDER and are there again after a restart.
+For measuring, and for the contract suite (FORGE_TEST_QDRANT_URL), where no server can be installed: storage, graphs, filters
+and distances are Qdrant's, compiled for release; only the HTTP around them is ours, and quantization and replicas are ignored.
+It needs the package `qdrant-edge-py`. Collections lie in FOLDER and are there again after a restart.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
 
 class Collection:
-    """One shard with its graphs, which are built when somebody asks for the status after a change.
+    """One shard with its graphs, which are built when somebody asks about it after a change.
 
     The library lets nothing else run in this process meanwhile, so the answer comes when they are built.
     """
@@ -40,6 +41,7 @@ class Collection:
             folder.mkdir(parents=True)
             self.shard = edge.EdgeShard.create(str(folder), _config(vectors))
         self._changed = True
+        self._indexed: dict[str, str] = {}
 
     def put(self, points: list[dict[str, Any]]) -> None:
         made = [edge.Point(point["id"], point["vector"], point["payload"]) for point in points]
@@ -52,21 +54,34 @@ class Collection:
         self.shard.update(operation)
         self._changed = True
 
-    def status(self) -> str:
+    def index(self, field: str, schema: Mapping[str, Any]) -> None:
+        kinds: Mapping[str, Any] = {"integer": edge.IntegerIndexParams, "keyword": edge.KeywordIndexParams}
+        options = {name: value for name, value in schema.items() if name != "type" and value is not None}
+        self.shard.update(edge.UpdateOperation.create_field_index(field, kinds[schema["type"]](**options)))
+        self._indexed[field] = schema["type"]
+
+    def about(self) -> dict[str, object]:
         if self._changed:
             self.shard.optimize()
             self.shard.flush()
             self._changed = False
-        return "green"
+        graph = {"m": M, "ef_construct": CONSTRUCTION, "full_scan_threshold": FULL_SCAN_KB}
+        optimizers = {"default_segment_number": 0, "flush_interval_sec": 5, "indexing_threshold": INDEXING_KB}
+        return {
+            "status": "green",
+            "optimizer_status": "ok",
+            "segments_count": self.shard.info().segments_count,
+            "config": {"params": {}, "hnsw_config": graph, "optimizer_config": optimizers},
+            "payload_schema": {field: {"data_type": kind, "points": 0} for field, kind in self._indexed.items()},
+        }
 
     def query(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if asked.get("filter"):
-            raise ValueError("this server searches without filters")
         found = self.shard.query(
             edge.QueryRequest(
                 query=edge.Query.Nearest(asked["query"]["nearest"], using=asked["using"]),
                 limit=asked["limit"],
                 with_payload=True,
+                filter=_filter(asked["filter"]) if asked.get("filter") else None,
                 params=edge.SearchParams(hnsw_ef=asked["params"]["hnsw_ef"]),
             )
         )
@@ -86,6 +101,21 @@ def _config(vectors: Mapping[str, Any]) -> Any:
     }
     optimizers = edge.EdgeOptimizersConfig(indexing_threshold=INDEXING_KB)
     return edge.EdgeConfig(vectors=kinds, hnsw_config=graph, optimizers=optimizers)
+
+
+def _filter(asked: Mapping[str, Any]) -> Any:
+    """Return the filter of a request: conditions that must all be met."""
+    must = []
+    for one in asked["must"]:
+        match = one.get("match") or {}
+        if "value" in match:
+            must.append(edge.FieldCondition(one["key"], match=edge.MatchValue(match["value"])))
+        elif "any" in match:
+            must.append(edge.FieldCondition(one["key"], match=edge.MatchAny(match["any"])))
+        else:
+            bounds = {name: float(value) for name, value in one["range"].items() if value is not None}
+            must.append(edge.FieldCondition(one["key"], range=edge.RangeFloat(**bounds)))
+    return edge.Filter(must=must)
 
 
 class Server:
@@ -121,8 +151,9 @@ class Server:
             case "GET", ["collections", name, "exists"]:
                 return {"exists": name in self._all}
             case "GET", ["collections", name]:
-                return {"status": self._at(name).status()}
+                return self._at(name).about()
             case "PUT", ["collections", name, "index"]:
+                self._at(name).index(body["field_name"], body["field_schema"])
                 return {"operation_id": 0, "status": "completed"}
             case method, ["collections", name, "points", *rest]:
                 return self._points(self._at(name), method, rest, body)
@@ -140,9 +171,12 @@ class Server:
             case "POST", ["delete"]:
                 of.delete(body["points"])
             case "POST", ["scroll"]:
-                asked = edge.ScrollRequest(body["offset"], body["limit"], with_payload=False, with_vector=False)
+                asked = edge.ScrollRequest(body.get("offset"), body["limit"], with_payload=True, with_vector=False)
                 found, following = of.shard.scroll(asked)
-                return {"points": [{"id": one.id} for one in found], "next_page_offset": following}
+                return {
+                    "points": [{"id": one.id, "payload": one.payload} for one in found],
+                    "next_page_offset": following,
+                }
             case _:
                 raise LookupError(rest)
         return {"operation_id": 0, "status": "completed"}
