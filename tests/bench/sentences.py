@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("knowledge", "agents", "mcp_server")
 PAGES = "mcp_server/web"
+TOOLS = "mcp_server/toolsets"
+DECLARING = ("tools.py", "schemas.py")
 END = re.compile(r"(?<=[.?!])\s+")
 NOT_PROSE = re.compile(r"SELECT |INSERT |UPDATE |DELETE |CREATE |\\b|\(\?|[a-z-]+: [^;]+;")
 Sentence = tuple[str, str]  # the file below the project's root, and the sentence
@@ -72,6 +74,15 @@ def messages() -> Iterator[Sentence]:
         yield from _strings(package)
 
 
+def tools() -> Iterator[Sentence]:
+    """Yield what models read of tools: their descriptions, and those of arguments and results."""
+    for path, tree in _modules((TOOLS,)):
+        if path.name in DECLARING:
+            yield from _prose(path, tree)
+            for text in _documentation(tree):
+                yield from _sentences(path, text.value, words=3)
+
+
 def docstrings(folders: tuple[str, ...] = PACKAGES) -> Iterator[Sentence]:
     """Yield the sentences of all docstrings of the code in these folders, those of fields included."""
     for path, tree in _modules(folders):
@@ -98,6 +109,7 @@ KINDS: dict[str, Callable[[], Iterator[Sentence]]] = {
     "handbook": handbook,
     "page": page,
     "messages": messages,
+    "tools": tools,
     "docstrings": docstrings,
     "tests": tests,
     "comments": comments,
@@ -113,17 +125,21 @@ def _markdown(path: Path) -> Iterator[Sentence]:
 
 def _strings(folder: str) -> Iterator[Sentence]:
     for path, tree in _modules((folder,)):
-        skipped = {id(text) for text in _documentation(tree)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.JoinedStr):
-                skipped |= {id(part) for part in node.values}
-                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
-                text = node.value
-            else:
-                continue
-            if re.search(r"[a-z]{3} [a-z]{2,}", text) and not NOT_PROSE.search(text):
-                yield from _sentences(path, text, words=5)
+        yield from _prose(path, tree)
+
+
+def _prose(path: Path, tree: ast.Module) -> Iterator[Sentence]:
+    skipped = {id(text) for text in _documentation(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            text = node.value
+        else:
+            continue
+        if re.search(r"[a-z]{3} [a-z]{2,}", text) and not NOT_PROSE.search(text):
+            yield from _sentences(path, text, words=5)
 
 
 def _modules(folders: tuple[str, ...]) -> Iterator[tuple[Path, ast.Module]]:

@@ -117,7 +117,7 @@ class MergeArguments(Arguments):
         Field(
             min_length=1,
             max_length=LONGEST_CONTENT,
-            description="Markdown: page, section or snippet. Omit for a plane:, zulip: or journey: source's text.",
+            description="Markdown: page, section or snippet. Omit to take the text of a plane:, zulip: or journey: source.",
         ),
     ] = None
     source: Annotated[

@@ -138,10 +138,11 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
         }.items()
 
 
-def test_a_server_starts_without_the_journey_modules() -> None:
-    """Every host pays for what is loaded at the start, whether it leads journeys or not."""
+def test_a_server_starts_without_modules_that_only_some_calls_need() -> None:
+    """Every host waits for what is loaded at the start, whether it leads journeys, merges and decides or not."""
     loaded = "mcp_server.app.composition, mcp_server.app.factories.protocol_server"
-    script = f"import sys, {loaded}; print([name for name in sys.modules if name.partition('.')[0] == 'agents'])"
+    later = ("agents", "knowledge.contradictions", "knowledge.merge.claims", "knowledge.writing.files")
+    script = f"import sys, {loaded}; print([name for name in sys.modules if name.startswith({later})])"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     assert said.stdout.strip() == "[]"
 
