@@ -53,9 +53,9 @@ class Supported(Leaf):
     """The text of every item says something that its quotes say, in their words.
 
     `says` names the field with the text, or several. Without questions a text may sum up more than the quoted words, so the
-    sections around them count too. With `question` (the field with a question's id) and `of` (the list of questions, with their
-    texts in `asks`), the text and the quotes have words of the question too, and no two questions have the same answer or rest on the
-    same words of the same quotes, unless the text names the other question.
+    sections around them count too. `question` is the field with a question's id, `of` the list of questions, with their texts in
+    `asks`. With them, the text and the quotes have words of the question too. And no two questions have the same answer, or rest on
+    the same words of the same quotes, unless the text names the other question.
     """
 
     NAME: ClassVar[str] = "supported"

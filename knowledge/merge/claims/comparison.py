@@ -272,7 +272,7 @@ def _match(ours: Claim, theirs: Claim) -> _Match:
 
 
 def _poles_alone(ours: Claim, theirs: Claim) -> float:
-    """Return the weight of our words that have an opposite, where the other side has neither end of their axis."""
+    """Return the weight of our words that have an opposite, if the other side has neither such a word nor its opposite."""
     own = {pole.axis for pole in ours.poles} - {pole.axis for pole in theirs.poles}
     return POLE_ALONE * len(own - CLOSE_ONLY)
 

@@ -18,13 +18,18 @@ FILES = {
         'SQL = "SELECT id FROM pages where it is there"\n'
         'ERROR = f"there is no page at {SQL} in this folder"\n'
     ),
+    "mcp_server/toolsets/room/tools.py": 'READ = "Returns one page as it was last written."\n',
     "tests/test_room.py": '"""A page is read as it was written."""\n',
 }
 FOUND = {
     "readme": [("README.md", "One server answers every question about a folder.")],
     "handbook": [("kb/guide.md", "this cell holds one whole sentence")],
     "page": [("mcp_server/web/templates/page.html", "No proposal needs your approval now.")],
-    "messages": [("knowledge/room.py", "there is no page at {} in this folder")],
+    "messages": [
+        ("knowledge/room.py", "there is no page at {} in this folder"),
+        ("mcp_server/toolsets/room/tools.py", "Returns one page as it was last written."),
+    ],
+    "tools": [("mcp_server/toolsets/room/tools.py", "Returns one page as it was last written.")],
     "docstrings": [("knowledge/room.py", "Read a page from its file.")],
     "tests": [("tests/test_room.py", "A page is read as it was written.")],
     "comments": [("knowledge/room.py", "Sorted, so that two runs agree.")],
@@ -43,7 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("kind", sentences.KINDS)
 def test_each_kind_is_found_where_it_is_written(kind: str) -> None:
-    assert sentences.draw(kind, 20, seed=7) == FOUND[kind]
+    assert sorted(sentences.draw(kind, 20, seed=7)) == FOUND[kind]
 
 
 def test_the_same_seed_draws_the_same_sentences(project: Path) -> None:
