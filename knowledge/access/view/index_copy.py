@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from knowledge.access.rules import PathAccess
 from knowledge.index.ports import KeywordIndex
-from knowledge.state.ports import IndexPosition, IndexStore, Remove, Replace
+from knowledge.state.ports import IndexPosition, IndexStore, Remove, Replace, Touch
 
 BATCH = 256
 FENCE = 1
@@ -92,9 +92,15 @@ class IndexCopy:
         wanted = {path: stamp for path, stamp in theirs.items() if self._access.may_read(path)}
         own = await self._copied.stamps()
         gone: list[Remove] = [Remove(path) for path in own if path not in wanted]
-        changed = [path for path, stamp in wanted.items() if own.get(path) != stamp]
-        if gone:
-            await self._copied.apply(gone, fence=FENCE)
+        changed = [path for path, (_, revision, _) in wanted.items() if path not in own or own[path][1] != revision]
+        # A page that was checked again is the same: writing its rows anew would move the scores of a search a little.
+        checked = [
+            Touch(path, stamp, at)
+            for path, (stamp, revision, at) in wanted.items()
+            if path in own and own[path] != (stamp, revision, at) and own[path][1] == revision
+        ]
+        if gone or checked:
+            await self._copied.apply([*gone, *checked], fence=FENCE)
         # In the order of the whole index, so that equal hits keep their order.
         for start in range(0, len(changed), BATCH):
             rows = await self._whole.copies(changed[start : start + BATCH])
