@@ -262,9 +262,9 @@ class TaskView:
 class TaskActed:
     """The outcome of an act on a task.
 
-    `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names values that Plane did
-    not take, `differs` those that it stored differently; both come from reading the task back, as does `updated_at`, the `seen_at` of
-    a next update. `undo` says what takes the act back.
+    `preview` is what would be sent, as people read it (of a dry run or a proposal). `dropped` names values that Plane did not
+    take, `differs` those that it stored differently. Both come from reading the task back, and so does `updated_at`, which is the
+    `seen_at` of the next update. `undo` says what takes the act back.
     """
 
     status: ActStatus
