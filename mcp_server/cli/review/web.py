@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from dataclasses import replace
 
 import anyio
@@ -30,12 +32,15 @@ class PageUnavailable(KnowledgeError):
 
 
 def serve_page(settings: Settings) -> int:
-    """Print a one-time link to the page and open it; unless another process serves the page, serve it until Ctrl-C.
+    """Print a one-time link to the page and open it; unless another process serves the page, serve it until Ctrl-C or SIGTERM.
 
     Raises:
         PageUnavailable: no process serves it, and this one can't.
     """
     return_freed_memory()
+    # As Ctrl-C: a process that is simply ended would leave its lease for ten seconds. Only the main thread gets signals.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         found = anyio.run(_serve_page, settings)
     except KeyboardInterrupt:

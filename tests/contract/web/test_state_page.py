@@ -7,6 +7,7 @@ import html
 import json
 import os
 import re
+import signal
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ import pytest
 
 from mcp_server.app.knowledge_base import open_state
 from mcp_server.app.settings.settings import Settings
+from mcp_server.web.address import holder
 from tests.support.hosts.persons import Person
 from tests.support.hosts.writers import writing
 from tests.support.knowledge_bases.folders import write
@@ -98,6 +100,14 @@ async def test_a_restore_shows_first_what_would_change_then_its_result_and_is_ta
     said = page.stop()
     assert said.count("The site is back.") == 2
     assert "Traceback" not in said
+
+
+async def test_the_signal_of_a_service_manager_ends_the_site_as_ctrl_c_does(ann: Person) -> None:
+    async with review_process(ann) as page:
+        page.process.send_signal(signal.SIGTERM)
+        assert await anyio.to_thread.run_sync(page.process.wait, PATIENCE_S) == 0
+        async with open_state(ann.settings) as state:
+            assert await holder(state) is None, "another process can serve the site, or restore the state, at once"
 
 
 async def test_a_backup_that_changed_after_it_was_shown_is_not_restored(ann: Person) -> None:
