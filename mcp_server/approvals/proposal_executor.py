@@ -128,6 +128,9 @@ class ProposalExecutor:
         """Execute an approved proposal and return it. If another process is executing it, wait for that.
 
         A proposal whose service is configured only in other processes is left to them; it stays approved.
+
+        Raises:
+            StorageError: its end can't be put on record now. It stays approved, and a process that can resumes it.
         """
         # A name for this attempt alone: a second claim under the same name would be granted, also to another task of this process.
         runner = f"{self._runner}-{secrets.token_hex(4)}"
@@ -139,15 +142,21 @@ class ProposalExecutor:
             return await self._ended(proposal_id)
         # A person has decided, so no other work counts against it: an approved act waits for a worker and is not turned away.
         token = CALLER.set(f"approved {proposal_id}")
+        unrecorded: StorageError | None = None
         try:
             # An approved act is executed even if the caller disconnects.
             with anyio.CancelScope(shield=True):
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._keep_claimed, proposal_id, runner)
-                    await self._run_to_an_end(claimed, begun_before=bool(before.runner))
+                    try:
+                        await self._run_to_an_end(claimed, begun_before=bool(before.runner))
+                    except StorageError as error:  # raised below, where no group of tasks wraps it
+                        unrecorded = error
                     tasks.cancel_scope.cancel()
         finally:
             CALLER.reset(token)
+        if unrecorded is not None:
+            raise unrecorded
         return await self.found(proposal_id)
 
     def is_for_others(self, proposal: Proposal | ProposalLine) -> bool:
