@@ -1,10 +1,14 @@
-"""Several worker processes over HTTP: what kills do to a mixed load, and how much more several workers answer than one.
+"""Several worker processes over HTTP: what kills and upgrades do to a mixed load, and how much more several workers answer than one.
 
 python -m tests.benchmarks.http_workers kills [--clients 32] [--minutes 10] [--every 5]
+python -m tests.benchmarks.http_workers upgrade [--clients 8] [--pause 10] [--before 0022_older_writers.sql]
 python -m tests.benchmarks.http_workers throughput [--workers 1,2,4] [--clients 8] [--seconds 20] [--chunks 2000]
 
 `kills` has two services with two workers each, on a PostgreSQL of its own, behind nginx. Its exit code is 1 if a confirmed write was
 lost, something was done twice, or a call broke without a kill.
+
+`upgrade` has two servers of the version before a migration, by default the last one, and replaces one after the other by this one.
+The older version comes from the history of the checkout.
 
 `throughput` has one service on that PostgreSQL. The callers run on the same machine and take a part of its cores: only the ratios of
 one run say something.
@@ -19,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 
@@ -31,8 +36,10 @@ from tests.benchmarks.corpus import write
 from tests.benchmarks.processes import family_cpu_s
 from tests.support.hosts.killed_load import play
 from tests.support.hosts.plain_callers import MODERN, PlainCaller
+from tests.support.hosts.upgraded_load import upgrade
 from tests.support.hosts.writers import let_in
-from tests.support.processes.http_workers import service
+from tests.support.processes.http_workers import ROOT, service
+from tests.support.processes.other_versions import before, newest_migration
 from tests.support.state.postgres import PostgresServer, programs
 
 LONG_S = 3600.0
@@ -66,6 +73,25 @@ def kills(given: argparse.Namespace) -> int:
             return int(bool(load.lost or load.doubled or load.unexplained or load.wrong or load.audit or load.open))
 
         return anyio.run(run)
+
+
+def upgrading(given: argparse.Namespace) -> int:
+    """Replace an older version by this one under the load, print what happened, and return 1 if a promise was broken."""
+    with database() as server, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        older = before(given.before, folder / "older")
+        settings = Settings(
+            kb=folder / "kb",
+            state_dir=folder / "person",
+            database_url=server.url(),
+            database_schema=f"t_{secrets.token_hex(6)}",
+            open_browser=False,
+        )
+        done = anyio.run(partial(upgrade, settings, folder, (older, ROOT), clients=given.clients, pause_s=given.pause))
+        print(done.in_words())
+        for one in done.unexplained:
+            print(f"wrong: {one}")
+        return int(bool(done.load.lost or done.load.doubled or done.unexplained))
 
 
 def throughput(given: argparse.Namespace) -> int:
@@ -182,6 +208,11 @@ def main() -> int:
     killing.add_argument("--minutes", type=float, default=10)
     killing.add_argument("--every", type=float, default=5)
     killing.set_defaults(run=kills)
+    replacing = verbs.add_parser("upgrade")
+    replacing.add_argument("--clients", type=int, default=8)
+    replacing.add_argument("--pause", type=float, default=10)
+    replacing.add_argument("--before", default=newest_migration())
+    replacing.set_defaults(run=upgrading)
     measuring = verbs.add_parser("throughput")
     measuring.add_argument("--workers", default="1,2,4")
     measuring.add_argument("--clients", type=int, default=8)

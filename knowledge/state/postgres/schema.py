@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 APPLICATION = "knowledge-forge state"
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
+ONLY_ADDS = "-- It only adds: older programs may still write."
+"""The first line of a script after which programs that don't know it may write: for them the tables work as before."""
 OTHER = "name another schema with FORGE_DATABASE_SCHEMA"
 
 _LAYOUT = """
@@ -136,10 +138,10 @@ class PostgresSchema:
             await connection.execute(self.sql(script))
         await connection.execute(
             self.sql(
-                "INSERT INTO forge.meta (application, version) VALUES (%s, %s) "
-                "ON CONFLICT (only_row) DO UPDATE SET version = excluded.version"
+                "INSERT INTO forge.meta (application, version, writers) VALUES (%s, %s, %s) "
+                "ON CONFLICT (only_row) DO UPDATE SET version = excluded.version, writers = excluded.writers"
             ),
-            (APPLICATION, len(migrations())),
+            (APPLICATION, len(migrations()), oldest_writer()),
         )
 
 
@@ -147,3 +149,8 @@ class PostgresSchema:
 def migrations() -> tuple[str, ...]:
     """Return the scripts that make the newest schema, oldest first. Migrations only go forward."""
     return tuple(script.read_text(encoding="utf-8") for script in sorted(MIGRATIONS.glob("*.sql")))
+
+
+def oldest_writer() -> int:
+    """Return the version of the oldest program that may write to the newest schema."""
+    return max(number for number, script in enumerate(migrations(), 1) if not script.startswith(ONLY_ADDS))

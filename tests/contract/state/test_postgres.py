@@ -21,12 +21,14 @@ from knowledge.errors import (
     ForeignDatabase,
     NewerDatabase,
     OutcomeUnknown,
+    StateMoved,
     StorageError,
 )
 from knowledge.state.ports import ReadingMark
 from knowledge.state.postgres import listener as postgres_ear
 from knowledge.state.postgres.schema import migrations
 from knowledge.state.postgres.store import PostgresStateStore
+from knowledge.state.transfer.marks import Mark, marked_version
 from knowledge.trust.ports import TrustRecord
 from tests.support.state.postgres import PASSWORD, PostgresServer
 from tests.support.state.trust_levels import stand
@@ -180,13 +182,29 @@ async def test_another_programs_schema_is_left_alone(postgres: PostgresServer, s
             assert other.execute(tables, (schema,)).fetchone() == (1,)
 
 
+async def test_a_program_writes_after_a_migration_that_only_adds(postgres: PostgresServer, schema: str) -> None:
+    async with opened(postgres.url(), schema) as store:
+        sql(postgres, within(schema, "UPDATE {s}.meta SET version = version + 1"))
+        sql(postgres, within(schema, "ALTER TABLE {s}.standing ADD COLUMN later text"))
+        await store.publish("doc", ["a.md"])
+        await stand(store, trust_record(3.0), reason="met", by="server")
+        assert [event.key for event in await store.events_after(0)] == ["a.md"]
+        assert await store.trust_record("ada") == trust_record(3.0)
+        marked = marked_version(len(migrations()), Mark("left"))
+        sql(postgres, within(schema, "UPDATE {s}.meta SET version = %s"), marked)
+        with pytest.raises(StateMoved):
+            await store.publish("doc", ["b.md"])
+    sql(postgres, within(schema, "UPDATE {s}.meta SET version = 99"))
+    assert isinstance(await refusal(postgres.url(), schema), NewerDatabase), "it does not start"
+
+
 async def test_a_program_that_a_newer_one_overtook_reads_on_writes_nothing_and_does_not_start_again(
     postgres: PostgresServer, schema: str
 ) -> None:
     async with opened(postgres.url(), schema) as store:
         await store.publish("doc", ["a.md"])
         await stand(store, trust_record(3.0), reason="met", by="server")
-        sql(postgres, within(schema, "UPDATE {s}.meta SET version = 99"))
+        sql(postgres, within(schema, "UPDATE {s}.meta SET version = 99, writers = 99"))
         sql(postgres, within(schema, "ALTER TABLE {s}.standing ADD COLUMN later text"))
         with pytest.raises(NewerDatabase, match=f"schema 99, this program knows up to {len(migrations())}"):
             await store.publish("doc", ["b.md"])
@@ -199,7 +217,7 @@ async def test_a_write_waits_for_a_migration_that_is_under_way(postgres: Postgre
     async with opened(postgres.url(), schema) as store:
         with psycopg.connect(postgres.url()) as migrating:
             migrating.execute("SELECT pg_advisory_xact_lock(%s)", (store._schema.lock,))
-            migrating.execute(within(schema, "UPDATE {s}.meta SET version = 99"))
+            migrating.execute(within(schema, "UPDATE {s}.meta SET version = 99, writers = 99"))
             late = asyncio.create_task(outcome(store.publish("doc", ["a.md"])))
             await until_somebody_waits(postgres)
             migrating.commit()

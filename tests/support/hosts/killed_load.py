@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ class KilledLoad:
     open: dict[str, str] = field(default_factory=dict)
     """The page of each line that was sent and not confirmed."""
     broken: list[BrokenCall] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[WrongAnswer] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     audit: str = ""
@@ -75,25 +76,36 @@ async def play(
     folder: Path, database_url: str, *, clients: int, seconds: float, every_s: float, workers: tuple[int, ...] = (2, 2)
 ) -> KilledLoad:
     """Serve, call and kill for so long, and return what happened once every client has ended its last call."""
-    pages = {f"shared/page-{number}.md": _page(number, clients) for number in range(PAGES)}
-    kb = write(folder / "kb", pages)
+    kb = shared_pages(folder / "kb", clients)
     schema = f"t_{secrets.token_hex(6)}"
     settings = Settings(
         kb=kb, state_dir=folder / "person", database_url=database_url, database_schema=schema, open_browser=False
     )
-    tokens = await _registered(settings, clients)
+    tokens = await registered(settings, clients)
     load = KilledLoad(clients)
     with machines(folder, kb, database_url, schema, *workers) as place:
-        began = time.monotonic()
-        until = began + seconds
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_kill, place, load, every_s, until)
-            for number, token in enumerate(tokens):
-                tasks.start_soon(_client, place.url, token, number, load, until)
-        load.lasted_s = time.monotonic() - began
-    _look(kb, load)
+        async with calling(place.url, tokens, load):
+            await _kill(place, load, every_s, time.monotonic() + seconds)
+    look(kb, load)
     load.audit = await anyio.to_thread.run_sync(_audited, replace(settings, state_dir=folder / "machine0"))
     return load
+
+
+def shared_pages(kb: Path, clients: int) -> Path:
+    """Write the pages that the clients share, with a section for each client."""
+    return write(kb, {f"shared/page-{number}.md": _page(number, clients) for number in range(PAGES)})
+
+
+@asynccontextmanager
+async def calling(url: str, tokens: Sequence[str], load: KilledLoad) -> AsyncIterator[None]:
+    """Let a client with each token call without a pause; afterwards each ends its last call."""
+    began, over = time.monotonic(), anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        for number, token in enumerate(tokens):
+            tasks.start_soon(_client, url, token, number, load, over)
+        yield
+        over.set()
+    load.lasted_s = time.monotonic() - began
 
 
 def _page(number: int, clients: int) -> str:
@@ -101,7 +113,8 @@ def _page(number: int, clients: int) -> str:
     return f"# Page {number}\n{sections}"
 
 
-async def _registered(settings: Settings, clients: int) -> list[str]:
+async def registered(settings: Settings, clients: int) -> list[str]:
+    """Register the clients; every second one may write, the others need a person's yes. Return their tokens."""
     found = [await let_in(settings, f"client-{one}", 3 if one % 2 else 2, forms=True) for one in range(clients)]
     return [str(one.enrolment) for one in found]
 
@@ -116,12 +129,13 @@ async def _kill(place: Machines, load: KilledLoad, every_s: float, until: float)
             service, pid = chance.choice(found)
             load.kills.append(time.monotonic())
             service.kill_worker(pid)
+    await anyio.sleep(max(until - time.monotonic(), 0))
 
 
-async def _client(url: str, token: str, number: int, load: KilledLoad, until: float) -> None:
+async def _client(url: str, token: str, number: int, load: KilledLoad, over: anyio.Event) -> None:
     async with PlainCaller(url, token, MODERN if number % 4 < 2 else LEGACY) as caller:
         turn = 0
-        while time.monotonic() < until:
+        while not over.is_set():
             turn += 1
             try:
                 if turn % 3 == 0:
@@ -129,7 +143,7 @@ async def _client(url: str, token: str, number: int, load: KilledLoad, until: fl
                 else:
                     await _add_line(caller, number, load)
             except WrongAnswer as error:
-                load.wrong.append(str(error))
+                load.wrong.append(error)
         load.forms[caller.era] += caller.forms
 
 
@@ -182,7 +196,7 @@ async def _repeated(caller: PlainCaller, load: KilledLoad, tool: str, **argument
             return answer
 
 
-def _look(kb: Path, load: KilledLoad) -> None:
+def look(kb: Path, load: KilledLoad) -> None:
     """Compare the pages with what was confirmed."""
     texts: Mapping[str, str] = {
         path: (kb / path).read_text("utf-8") for path in {f"shared/page-{n}.md" for n in range(PAGES)}

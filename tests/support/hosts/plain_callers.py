@@ -34,7 +34,11 @@ class BusyServer(Exception):
 
 
 class WrongAnswer(Exception):
-    """An answer that no broken connection explains."""
+    """An answer that no broken connection explains, and when it came."""
+
+    def __init__(self, why: str) -> None:
+        self.at = time.monotonic()
+        super().__init__(why)
 
 
 class PlainCaller:

@@ -70,12 +70,17 @@ class Service:
 
 
 @contextmanager
-def service(environment: Mapping[str, str], *arguments: str) -> Iterator[Service]:
-    """Start `serve` with these arguments; it is stopped afterwards."""
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "FORGE_OPEN_BROWSER": "false", **environment}
+def service(environment: Mapping[str, str], *arguments: str, checkout: Path = ROOT) -> Iterator[Service]:
+    """Start `serve` of that checkout with these arguments; it is stopped afterwards."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(checkout),
+        "FORGE_OPEN_BROWSER": "false",
+        **environment,
+    }
     command = [sys.executable, "-m", "mcp_server", "serve", *arguments]
     with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command, cwd=checkout, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         running = Service(process)
         try:

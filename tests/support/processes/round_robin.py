@@ -108,6 +108,19 @@ class Machines:
     folder: Path
 
 
+def machine(folder: Path, settings: Settings, number: int) -> dict[str, str]:
+    """Return the environment of the machine with that number: a state directory of its own, and what all share."""
+    assert settings.database_url is not None
+    assert settings.database_schema is not None
+    return {
+        "HOME": str(folder),
+        "FORGE_KB": str(settings.kb),
+        "FORGE_STATE_DIR": str(folder / f"machine{number}"),
+        "FORGE_DATABASE_URL": settings.database_url,
+        "FORGE_DATABASE_SCHEMA": settings.database_schema,
+    }
+
+
 @contextmanager
 def machines(folder: Path, kb: Path, database_url: str, schema: str, *workers: int) -> Iterator[Machines]:
     """Yield a service with so many workers each, behind a round-robin proxy."""
@@ -118,13 +131,7 @@ def machines(folder: Path, kb: Path, database_url: str, schema: str, *workers: i
     with ExitStack() as stack:
         services = []
         for number, count in enumerate(workers):
-            environment = {
-                "HOME": str(folder),
-                "FORGE_KB": str(kb),
-                "FORGE_STATE_DIR": str(folder / f"machine{number}"),
-                "FORGE_DATABASE_URL": database_url,
-                "FORGE_DATABASE_SCHEMA": schema,
-            }
+            environment = machine(folder, settings, number)
             arguments = ("--http", "127.0.0.1:0", "--workers", str(count))
             services.append(stack.enter_context(service(environment, *arguments)))
         urls = [one.url for one in services]
