@@ -2,7 +2,8 @@
 
 python -m tests.external.conformance_server PORT KNOWLEDGE_BASE STATE_DIR [EVENTS]
 
-The variables FORGE_DATABASE_URL and FORGE_DATABASE_SCHEMA count; the file EVENTS has the events that several servers share.
+The variables FORGE_DATABASE_URL, FORGE_DATABASE_SCHEMA and FORGE_HTTP_URL count; with the last one every request needs a token. The
+file EVENTS has the events that several servers share.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -25,8 +27,9 @@ from tests.external import fixture_rounds, fixture_tools
 from tests.external.fixture_offers import extend
 
 RETRY_MS = 100
+LOCAL_PAGES = ("http://localhost:*", "http://127.0.0.1:*")
 LOOK_S = 0.05
-DATABASE = ("FORGE_DATABASE_URL", "FORGE_DATABASE_SCHEMA")
+SETTINGS = ("FORGE_DATABASE_URL", "FORGE_DATABASE_SCHEMA", "FORGE_HTTP_URL")
 
 
 class Events(EventStore):
@@ -65,11 +68,13 @@ class Events(EventStore):
 async def serve(port: int, kb: str, state_dir: str, events: Path) -> None:
     """Serve until the process is stopped."""
     settings = load(
-        {"kb": kb, "state_dir": state_dir}, {name: os.environ[name] for name in DATABASE if name in os.environ}
+        {"kb": kb, "state_dir": state_dir}, {name: os.environ[name] for name in SETTINGS if name in os.environ}
     )
     async with open_app(settings, extra_tools=(*fixture_tools.TOOLS, *fixture_rounds.TOOLS), extend=extend) as app:
         # The same application as `serve --http`, but for the event store: one scenario closes a stream and comes back.
-        web = http_app(app.server, event_store=Events(events), retry_interval=RETRY_MS)
+        # One scenario is a page on this machine, which otherwise may call only a server for this machine.
+        access = replace(settings.http_access, origins=LOCAL_PAGES)
+        web = http_app(app.server, access, event_store=Events(events), retry_interval=RETRY_MS)
         config = uvicorn.Config(web, host="127.0.0.1", port=port, log_level="warning", access_log=False, ws="none")
         await uvicorn.Server(config).serve()
 

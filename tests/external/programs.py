@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NoReturn
@@ -59,10 +59,17 @@ def run(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess
 
 
 @contextmanager
-def process(arguments: Sequence[str], log: IO[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a Python module of ours from the checkout's root; it is stopped, and waited for, afterwards."""
+def process(
+    arguments: Sequence[str], log: IO[str], more: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a Python module of ours from the checkout's root, with `more` variables; it is stopped, and waited for, afterwards."""
     started = subprocess.Popen(
-        [sys.executable, "-m", *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **(more or {})},
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
     )
     with started:
         try:

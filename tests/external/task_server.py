@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.dependencies import Services
 from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.settings.access import HttpAccess
 from mcp_server.app.settings.loader import load
 from mcp_server.approvals.approvers import Approver, CannotDecide
 from mcp_server.approvals.proposals import calls_of
@@ -35,6 +36,7 @@ from tests.external.fixture_offers import extend
 from tests.external.fixture_tools import Request
 from tests.external.fixtures import IntendedFailure, spec, text
 from tests.support.hosts.writers import allow_forms
+from tests.support.roads.road import PUBLIC_URL
 
 LOOK_S = 0.05
 
@@ -163,7 +165,7 @@ async def serve(port: int, kb: str, state_dir: str) -> None:
             app.base.state, "suite"
         )  # the suite answers the form of a call, and has no setting for a token
         config = uvicorn.Config(
-            authorized(http_app(app.server), token),
+            authorized(http_app(app.server, HttpAccess(PUBLIC_URL)), token),
             host="127.0.0.1",
             port=port,
             log_level="warning",

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from mcp_server.app.settings.settings import Settings
 from tests.external.programs import node_program, process, run, wait_for_port
 from tests.support.knowledge_bases.folders import write
 from tests.support.processes.free_port import free_port
+from tests.support.processes.http_server import let_in
+from tests.support.processes.round_robin import round_robin
+from tests.support.roads.road import PUBLIC_URL
 
 pytestmark = pytest.mark.external
 
@@ -44,18 +51,30 @@ class Check:
     message: str
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    """The address of a conformance server over a small knowledge base."""
+@pytest.fixture(params=["this machine", "signed in"])
+def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a conformance server over a small knowledge base.
+
+    The suite can't send a token. For a server that wants one, nginx adds it.
+    """
     node_program("conformance")  # where it is missing, skip before anything is started
-    kb = write(tmp_path / "kb")
+    signed_in = request.param == "signed in"
+    kb, state_dir = write(tmp_path / "kb"), tmp_path / "state"
+    token = asyncio.run(let_in(Settings(kb=kb, state_dir=state_dir), "suite"))[0] if signed_in else None
     port = free_port()
+    arguments = ["tests.external.conformance_server", str(port), str(kb), str(state_dir)]
     with (
         (tmp_path / "server.log").open("w", encoding="utf-8") as log,
-        process(["tests.external.conformance_server", str(port), str(kb), str(tmp_path / "state")], log) as server,
+        process(arguments, log, {"FORGE_HTTP_URL": PUBLIC_URL} if signed_in else None) as server,
+        ExitStack() as stack,
     ):
         wait_for_port(port, server)
-        yield f"http://127.0.0.1:{port}/mcp"
+        address = f"http://127.0.0.1:{port}"
+        if token is not None:
+            assert httpx.post(f"{address}/mcp", json={}).status_code == 401
+            yield stack.enter_context(round_robin(tmp_path / "proxy", [address], token))
+        else:
+            yield f"{address}/mcp"
 
 
 @pytest.mark.parametrize("version", sorted(PASSED))

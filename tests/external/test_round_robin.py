@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import subprocess
@@ -32,7 +33,9 @@ from tests.support.hosts.reviewers import reviewing
 from tests.support.hosts.writers import allow_forms
 from tests.support.knowledge_bases.folders import write
 from tests.support.processes.free_port import free_port
+from tests.support.processes.http_server import let_in
 from tests.support.processes.round_robin import Machines, landed, machines, nginx, round_robin
+from tests.support.roads.road import PUBLIC_URL
 from tests.support.state.postgres import PostgresServer
 
 pytestmark = [pytest.mark.external, pytest.mark.skipif(sys.platform == "win32", reason="nginx of Debian")]
@@ -198,9 +201,12 @@ database, so every process notices their changes."""
 
 @contextmanager
 def conformance_servers(folder: Path, url: str, schema: str) -> Iterator[str]:
-    """Yield the address of a proxy before four conformance servers."""
+    """Yield the address of a proxy before four conformance servers that want a token, which it adds."""
     kb = write(folder / "kb")
-    environment = {**os.environ, "FORGE_DATABASE_URL": url, "FORGE_DATABASE_SCHEMA": schema}
+    settings = Settings(kb=kb, state_dir=folder / "person", database_url=url, database_schema=schema)
+    (token,) = asyncio.run(let_in(settings, "suite"))
+    variables = {"FORGE_DATABASE_URL": url, "FORGE_DATABASE_SCHEMA": schema, "FORGE_HTTP_URL": PUBLIC_URL}
+    environment = {**os.environ, **variables}
     ports = [free_port() for _ in range(SERVERS)]
     with ExitStack() as stack:
         log = stack.enter_context((folder / "servers.log").open("w", encoding="utf-8"))
@@ -212,7 +218,7 @@ def conformance_servers(folder: Path, url: str, schema: str) -> Iterator[str]:
             )
             stack.callback(process.terminate)
             wait_for_port(port, process)
-        yield stack.enter_context(round_robin(folder / "proxy", [f"http://127.0.0.1:{port}" for port in ports]))
+        yield stack.enter_context(round_robin(folder / "proxy", [f"http://127.0.0.1:{port}" for port in ports], token))
 
 
 @pytest.mark.parametrize("version", sorted(PASSED))

@@ -45,9 +45,10 @@ http {{
             proxy_http_version 1.1;
             proxy_set_header Host $http_host;
             proxy_set_header Connection "";
+            {sign_in}
             proxy_buffering off;
             proxy_read_timeout 1h;
-            client_max_body_size 5m;
+            client_max_body_size 9m;
         }}
     }}
 }}
@@ -61,13 +62,15 @@ def nginx() -> str:
 
 
 @contextmanager
-def round_robin(folder: Path, urls: Sequence[str]) -> Iterator[str]:
-    """Yield the address of a proxy that sends each request to the next of these addresses."""
+def round_robin(folder: Path, urls: Sequence[str], token: str | None = None) -> Iterator[str]:
+    """Yield the address of a proxy that sends each request to the next of these addresses, with that token."""
     program, port = nginx(), free_port()
     folder.mkdir(parents=True, exist_ok=True)
     servers = "\n".join(f"        server {httpx.URL(url).netloc.decode()} max_fails=0;" for url in urls)
     user = "user root;" if os.geteuid() == 0 else ""
-    (folder / "nginx.conf").write_text(_CONFIG.format(folder=folder, port=port, servers=servers, user=user), "utf-8")
+    sign_in = "" if token is None else f'proxy_set_header Authorization "Bearer {token}";'
+    text = _CONFIG.format(folder=folder, port=port, servers=servers, user=user, sign_in=sign_in)
+    (folder / "nginx.conf").write_text(text, "utf-8")
     command = [program, "-e", str(folder / "start.log"), "-p", str(folder), "-c", str(folder / "nginx.conf")]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
