@@ -96,7 +96,7 @@ class PlainCaller:
                     raise BusyServer(float(answer.headers["retry-after"]))
                 if answer.status_code != 200:
                     raise WrongAnswer(f"{answer.status_code} {(await answer.aread())[:300]!r}")
-                async for said in _messages(answer):
+                async for said in messages_of(answer):
                     if said.get("method") == "elicitation/create":
                         await self._reply(said["id"], began)
                     elif said.get("id") == number:
@@ -119,7 +119,8 @@ class PlainCaller:
             raise WrongAnswer(f"a reply got {answer.status_code} {answer.text[:300]!r}")
 
 
-async def _messages(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+async def messages_of(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    """Yield the messages of an answer as they arrive."""
     if answer.headers["content-type"].startswith("application/json"):
         yield dict(json.loads(await answer.aread()))
         return
