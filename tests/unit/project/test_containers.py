@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -11,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 
 from mcp_server.app.settings.settings import VARIABLES
+from mcp_server.app.settings.sign_in import scopes
+from mcp_server.web.sign_in.login_attempt import CALLBACK
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / ".ci" / "service"
@@ -31,7 +34,7 @@ def compose() -> dict[str, Any]:
 
 
 def test_every_setting_exists() -> None:
-    for file in FOLDER.iterdir():
+    for file in (path for path in FOLDER.rglob("*") if path.is_file()):
         named = set(re.findall(r"\bFORGE_[A-Z_]+", file.read_text()))
         assert named <= SETTINGS, file.name
 
@@ -81,3 +84,25 @@ def test_the_files_copied_into_the_image_are_those_that_the_wheel_needs() -> Non
     copied = {word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in line.split()}
     assert all((ROOT / name).exists() for name in copied)
     assert {"pyproject.toml", "README.md", "LICENSE", "mcp_server", "knowledge", "agents", "kb"} <= copied
+
+
+def test_the_sign_in_server_knows_the_addresses_scopes_and_the_client_of_the_service() -> None:
+    realm = json.loads((FOLDER / "sign-in" / "realm.json").read_text())
+    environment = compose()["services"]["forge"]["environment"]
+    resource = re.sub(r"^\$\{FORGE_HTTP_URL:-(.*)\}$", r"\1", environment["FORGE_HTTP_URL"])
+    guide = (ROOT / "kb" / "guides" / "run-in-containers.md").read_text()
+    (scope,) = scopes(re.findall(r"^FORGE_OAUTH_SCOPES=(\S+)$", guide, re.MULTILINE)[0])
+    (audience,) = next(one["protocolMappers"] for one in realm["clientScopes"] if one["name"] == scope.scope)
+    assert audience["config"]["included.custom.audience"] == resource
+    assert scope.scope in realm["defaultOptionalClientScopes"]
+    (client,) = realm["clients"]
+    origin = resource.removesuffix("/mcp")
+    assert client["redirectUris"] == [f"{origin}{CALLBACK}"]
+    (issuer,) = re.findall(r"^FORGE_OAUTH_ISSUERS=try=(\S+)$", guide, re.MULTILINE)
+    assert (
+        f"--hostname={issuer.removesuffix('/realms/' + realm['realm'])}" in compose()["services"]["sign-in"]["command"]
+    )
+    assert f"FORGE_SITE_CLIENT=try={client['clientId']}" in guide
+    for person in realm["users"]:
+        assert person["username"] in guide
+        assert person["credentials"][0]["value"] in guide
