@@ -32,8 +32,8 @@ RECORDING = frozenset({"kb_merge", "kb_move", "journey_start"})
 """Tools whose arguments later answers may repeat."""
 FEW, MANY = 50, 2_500
 """Probes for each caller."""
-THROUGH_SERVICES_ONLY = ("plane", "zulip", "webhook", "runs")
-"""Toolsets of other services. They find pages through the same services, and are not configured here."""
+OF_SERVICES = ("plane", "zulip", "webhook", "runs")
+"""Toolsets that are not configured here. Their probes are in `test_hidden_in_services.py`."""
 
 
 @asynccontextmanager
@@ -81,7 +81,7 @@ async def test_none_of_ten_thousand_answers_shows_that_there_are_hidden_pages(
 
 def test_every_tool_has_a_probe() -> None:
     """If this fails: add a probe for the new tool to `TOOL_PROBES`, so that its answers are compared too."""
-    reaching_pages = {spec.name for spec in declared() if spec.toolset not in THROUGH_SERVICES_ONLY}
+    reaching_pages = {spec.name for spec in declared() if spec.toolset not in OF_SERVICES}
     assert reaching_pages == set(TOOL_PROBES)
 
 

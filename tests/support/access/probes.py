@@ -20,12 +20,18 @@ T = TypeVar("T")
 
 CHANGEABLE: Final = (
     (re.compile(r"20[2-9]\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?"), "TIME"),
-    (re.compile(r"\b(confidence|recency)(\"?:| )\d\.\d+"), r"\1\2NUMBER"),
+    (re.compile(r"\b(confidence|recency)(\\*\"?:| )\d\.\d+"), r"\1\2NUMBER"),
     (re.compile(r"\bp-[0-9a-f]{20}\b"), "PROPOSAL"),
     (re.compile(r"\b([a-z-]+)-[0-9a-f]{20}\b"), r"\1-ID"),
     (re.compile(r"\b([a-z_-]+_(?:iter)?\d+)_[0-9a-f]{8}\b"), r"\1_CHANCE"),
+    (re.compile(r"\b\d+(\.\d+)? (ms|s|seconds?)\b"), "TOOK"),
+    (re.compile(r'"(duration_ms|milliseconds|seconds)": ?\d+(\.\d+)?'), r'"\1":TOOK'),
+    (re.compile(r'"(call|id|plan|key|arguments_hash)": ?"[0-9a-z/-]*[0-9a-f]{8,64}"'), r'"\1":ID'),
+    (re.compile(r"\bf-[0-9a-f]{16}\b"), "FRAME"),
+    (re.compile(r"\b(req|call)_\d{6}(_\d+)?\b"), r"\1_NUMBER"),
 )
-"""Parts of an answer that differ between two servers with the same pages: the present time, what follows from it, and random ids."""
+"""Parts of an answer that differ between two servers with the same pages: times, what follows from them, random ids, and numbers of
+the model that both use."""
 
 WORDS: Final = (
     "budget travel",

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from mcp.client.session import ElicitationFnT
 
@@ -62,9 +63,9 @@ async def indexed(app: App) -> None:
     await app.base.indexer.reconcile(FENCE)
 
 
-async def world(folder: Path, shows: Callable[[str], bool], *, level: float = 3) -> World:
-    """Make the knowledge base of the pages that `shows` admits, and let its owner work on them."""
-    settings = Settings(kb=written(folder / "kb", filter(shows, all_pages())), state_dir=folder / "state")
+async def world(folder: Path, shows: Callable[[str], bool], *, level: float = 3, **more: Any) -> World:
+    """Make the knowledge base of the pages that `shows` admits, and let its owner work on them. `more` are settings."""
+    settings = Settings(kb=written(folder / "kb", filter(shows, all_pages())), state_dir=folder / "state", **more)
     async with open_app(settings, indexing=False, announcing=False, load_access=load_access) as app:
         state = app.base.state
         secrets = {host: await enrol(state, host, now=utc_now()) for host in HOSTS}

@@ -55,6 +55,7 @@ FILES_NOT_OVER_HTTP: Mapping[str, str] = {
 """Folders and files whose tests have no variant over HTTP, each with the reason."""
 
 NOT_OVER_HTTP: Mapping[str, Mapping[str, str]] = {
+    "contract/access/test_hidden_in_services.py": {"test_every_tool_of_a_service_has_a_probe": NO_CLIENT},
     "contract/gate/test_gate.py": {
         "test_a_call_below_level_2_is_refused_with_one_plain_sentence_and_changes_nothing": UNREGISTERED,
         "test_nothing_a_client_says_of_itself_raises_trust": UNREGISTERED,
