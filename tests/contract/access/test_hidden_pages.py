@@ -6,6 +6,7 @@ Each answer is compared, byte for byte, with that of a knowledge base that never
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,7 +22,7 @@ from mcp_server.app.access.readable_state import ReadableState, ReadableTrust
 from mcp_server.ports import AllServices, SiteServices
 from mcp_server.toolsets.registry import declared
 from tests.support.access.people_base import CANARIES, COMMON, access_of
-from tests.support.access.probes import OTHER_PROBES, TOOL_PROBES, Prober, answer
+from tests.support.access.probes import OTHER_PROBES, TOOL_PROBES, Probe, Prober, answer
 from tests.support.access.worlds import indexed, world
 from tests.support.hosts.writers import Writer
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.security
 CALLERS = ["ann", "ben", "eve", None]
 RECORDING = frozenset({"kb_merge", "kb_move", "journey_start"})
 """Tools whose arguments later answers may repeat."""
+CURSOR = re.compile(r'"next_cursor":"([^"]+)"')
 FEW, MANY = 50, 2_500
 """Probes for each caller."""
 OF_SERVICES = ("plane", "zulip", "webhook", "runs")
@@ -49,12 +51,16 @@ async def compare(folder: Path, person: str | None, seed: int, count: int, *, wr
     """Send the probes to both knowledge bases, and compare the answers. Without `writes` changes are only rehearsed."""
     prober, recorded = Prober(seed), ""
     async with both(folder, person) as (one, other):
+        following: Probe | None = None
         for number in range(count):
-            probe = prober.probe()
+            probe = following or prober.probe()
             if not writes and "dry_run" in probe.arguments:
                 probe = replace(probe, arguments={**probe.arguments, "dry_run": True})
             found, bare = await answer(one.client, probe), await answer(other.client, probe)
             assert found == bare, f"probe {number} of seed {seed}: {probe.text}"
+            # The rest of a long answer is asked for until there is none.
+            cursor = CURSOR.search(found)
+            following = replace(probe, arguments={**probe.arguments, "cursor": cursor[1]}) if cursor else None
             # A caller's own words may come back: at once, or later from what was recorded.
             recorded += probe.text if probe.name in RECORDING else ""
             own = probe.text + recorded
