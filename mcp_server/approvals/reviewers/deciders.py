@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from knowledge.access.directory import Directory, FolderReviewers
 from knowledge.access.rules import Right
+from knowledge.access.view.readable_ledger import ReadableLedger
 from knowledge.errors import InvalidPath
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Proposal
@@ -110,7 +111,9 @@ async def pages_of(state: StateStore, proposal: Proposal) -> Sequence[str]:
     if proposal.kind != "admin":
         paths |= dict.fromkeys(proposal.documents)
     if proposal.tool == _DISMISSAL and isinstance(number := calls_of(proposal)[-1].get("contradiction_id"), int):
-        flag = await state.ledger.flag(number)
+        # A caller from whom pages are hidden has numbers of its own for the contradictions that it sees.
+        access = (await state.people.directory()).access_of(proposal.principal)
+        flag = await (state.ledger if access.reads_all else ReadableLedger(state.ledger, access)).flag(number)
         if flag is not None:
             paths |= {flag.contradiction.existing.path: None, flag.contradiction.new.path: None}
     return [path for path in paths if path]

@@ -473,7 +473,8 @@ async def plan_dismissal(
             answer=answer,
             # The reason is a host's text: with a closing quote it could continue as if the server said it.
             sentence=f"dismiss a contradiction in {' and '.join(writes)}: “{reason.replace('”', chr(39))}”",
-            effect=pair_digest(f"{flag.id}", reason).hex(),
+            # With the claims: a new rule may give the number to another contradiction.
+            effect=pair_digest("\n".join([f"{flag.id}", *claims]), reason).hex(),
             documents=(),
         ),
         only_by_person="Whether both claims hold is a person's decision",
