@@ -82,7 +82,8 @@ class ReadableLedger(Ledger):
         if not self._access.may_read(path):
             return ()
         lines = self._in_order(self._shown(await self._ledger.history(path, limit=EVERY_LINE)))
-        return [line for line in lines if before is None or line.id < before][:limit]
+        wanted = [line for line in lines if before is None or line.id < before][:limit]
+        return [await self._without_names(line) for line in wanted]
 
     async def lines_after(
         self, after: int, *, limit: int, since: datetime | None = None, moves: bool = False
@@ -273,6 +274,13 @@ class ReadableLedger(Ledger):
                 break
             shown.append(line)
         return shown
+
+    async def _without_names(self, line: Revision) -> Revision:
+        """Return the line without the reason for its act if that also changed a hidden page, as a move does: it may name it."""
+        if not line.intent or line.seq is None:
+            return line
+        records = await self._ledger.records(after=line.seq - 1, limit=1)
+        return line if all(map(self._shows_record, records)) else replace(line, intent="")
 
     async def _known(self, path: str) -> frozenset[str | None] | None:
         """Return the revisions that a readable page has had since it was at a hidden path; None if it never was at one."""
