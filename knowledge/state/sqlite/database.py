@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,6 +54,7 @@ class SqliteSchema:
     """Whether acknowledged writes survive a power cut (`synchronous=FULL`), or only a killed process."""
 
 
+@cache
 def load_schema(name: str, application_id: int, *, durable: bool) -> SqliteSchema:
     """Return the schema with the migrations in the folder of that name."""
     scripts = sorted((MIGRATIONS / name).glob("*.sql"))
