@@ -13,6 +13,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,6 +145,7 @@ def test_no_request_over_http_forges_a_line(tmp_path: Path) -> None:
     with serving(tmp_path, "--http", "127.0.0.1:0") as (process, log):
         while not (found := re.search(r"serving http://127\.0\.0\.1:(\d+)", log.read_text(encoding="utf-8"))):
             assert process.poll() is None, log.read_text(encoding="utf-8")
+            time.sleep(0.02)  # a file tells nobody of a new line
         port = int(found[1])
         raw = HOSTILE.encode("latin-1", "replace")
         sendable = re.sub(rb"[\x00-\x1f\x7f]", b" ", raw)  # the rest gets through: C1 controls among it
