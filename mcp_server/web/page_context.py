@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import parse_qsl, urlencode
 
 import anyio
 import anyio.to_thread
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -245,6 +247,7 @@ class PageContext:
             trim_blocks=True,
             lstrip_blocks=True,
             finalize=self._inert,
+            bytecode_cache=_COMPILED,
         )
         environment.filters |= {
             "fields": fields_of,
@@ -432,6 +435,25 @@ class PageRequest:
     async def message(self, title: str, message: str, back: str, status: int = 409) -> Response:
         """Return a page with a message, such as why something was not done."""
         return await self.show("message.html", {"title": title, "message": message, "back": back}, status)
+
+
+class CompiledTemplates(BytecodeCache):
+    """Compiled templates, which all sites of this process share: to compile one takes longer than to fill it."""
+
+    def __init__(self) -> None:
+        self._by_source: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Give the template its code, if its present source was compiled before."""
+        bucket.code = self._by_source.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the template's code."""
+        if bucket.code is not None:
+            self._by_source[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = CompiledTemplates()
 
 
 class NotFound(KnowledgeError):
