@@ -29,7 +29,7 @@ from mcp_server.cli.terminal.escape import EscapedStream
 from mcp_server.cli.terminal.output import LONGEST_REMARK, LONGEST_TRACEBACK, LogLines
 from tests.support.hosts.writers import let_in
 from tests.support.knowledge_bases.folders import write
-from tests.support.roads.road import connect, opened
+from tests.support.roads.road import connect, opened, over_http
 from tests.support.roads.wires import wire_over
 
 pytestmark = pytest.mark.security
@@ -111,7 +111,7 @@ def test_no_caller_forges_a_line(tmp_path: Path, road: str) -> None:
             while wire.next_answer().get("id") != id_:
                 pass
 
-        ask(1, "initialize", **hello(name=HOSTILE, version=HOSTILE, title=HOSTILE))
+        wire.begin(name=HOSTILE, version=HOSTILE, title=HOSTILE)
         for method, params in (
             ("notifications/initialized", {}),
             (HOSTILE, {"a": HOSTILE}),
@@ -136,7 +136,8 @@ def test_no_caller_forges_a_line(tmp_path: Path, road: str) -> None:
         for number, (method, params) in enumerate(calls):
             ask(f"{number}{HOSTILE}", method, **params)
         log = wire.log_at_end()
-    assert len(of_ours(log)) >= 3, "nothing was logged, so nothing was shown"
+    # Over HTTP nothing of all that is logged: its sender gets an answer to each message.
+    assert len(of_ours(log)) >= (2 if over_http() else 3), "nothing was logged, so nothing was shown"
 
 
 def test_no_request_over_http_forges_a_line(tmp_path: Path) -> None:

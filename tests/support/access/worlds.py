@@ -16,14 +16,14 @@ from knowledge.history.ports import Actor, HistoryEntry
 from knowledge.merge.model import Contradiction, Side
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.factories.journey_store import journeys_in
-from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.knowledge_base import open_state, utc_now
 from mcp_server.app.settings.settings import Settings
 from mcp_server.gate.host_registration import Principal, enrol, os_user
 from mcp_server.gate.trust.folder_rights import LoadAccess
 from mcp_server.gate.trust.scores import grant
 from tests.support.access.people_base import CANARIES, PEOPLE, all_pages, load_access, written
 from tests.support.hosts.writers import Writer
-from tests.support.roads.road import connect, opened
+from tests.support.roads.road import connect, opened, over_http
 
 MODIFIED = datetime(2026, 3, 1, tzinfo=UTC)
 OWNER = "owner"
@@ -48,13 +48,20 @@ class World:
         mode: str = "auto",
     ) -> AsyncIterator[Writer]:
         """Connect as that person's host, None as one that nobody registered. `load` has the rights of everybody."""
-        secret = None if person is None else self.secrets[person]
+        secret = await self._strangers() if person is None else self.secrets[person]
         settings = replace(self.settings, enrolment=secret)
         async with (
             opened(settings, indexing=False, announcing=False, load_access=load) as app,
             connect(app, mode=mode, elicitation_callback=forms) as client,
         ):
             yield Writer(client, app, settings.kb)
+
+    async def _strangers(self) -> str | None:
+        """Return the secret of a host that belongs to nobody: over HTTP nobody comes without one."""
+        if not over_http():
+            return None
+        async with open_state(self.settings) as state:
+            return await enrol(state, "stranger", now=utc_now())
 
 
 async def indexed(app: App) -> None:

@@ -24,6 +24,7 @@ UNREGISTERED = "about hosts that nobody registered; with FORGE_HTTP_URL those ge
 SERVICE = "the attack comes from a service or a model, and no host calls"
 TURNED_AWAY = "over HTTP a wrong secret is a 401 before any call (test_tokens.py)"
 NO_SERVER = "about a command or a part of the program that serves nobody"
+TOO_LONG = "a shorter one of the same kind runs over HTTP; this one would take half an hour there"
 STORES = "about the stores themselves"
 OWN_ROADS = "its own parameters have HTTP"
 SITE = "the site, whose own tests attack it with browsers and sockets"
@@ -74,6 +75,15 @@ NOT_OVER_HTTP: Mapping[str, Mapping[str, str]] = {
         "test_text_belongs_to_a_project_a_channel_or_a_conversation": NO_CLIENT,
         "test_text_read_while_the_database_is_away_counts_once_it_is_back": NO_CLIENT,
         "test_a_process_whose_callers_may_land_elsewhere_shows_no_untrusted_text_that_it_cannot_record": NO_CLIENT,
+    },
+    "contract/access/test_hidden_pages.py": {
+        "test_every_part_of_the_state_is_decided_on_for_callers": NO_SERVER,
+        "test_every_service_is_decided_on_for_callers": NO_SERVER,
+        "test_every_tool_has_a_probe": NO_SERVER,
+        "test_none_of_ten_thousand_answers_shows_that_there_are_hidden_pages": TOO_LONG,
+    },
+    "contract/access/test_rule_verb.py": {
+        "test_a_rule_without_a_right_which_somebody_wrote_into_the_database_is_listed": NO_SERVER,
     },
     "contract/connectors/test_hostile_connectors.py": {
         "test_no_redirect_leads_inward_or_asks_with_another_key": NO_CLIENT,

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
@@ -26,15 +26,13 @@ from tests.support.processes.http_workers import Service, service
 from tests.support.roads.road import CURRENT, HTTP, PUBLIC_URL
 from tests.support.state.postgres import PostgresServer
 
-W = TypeVar("W", bound="Wire")
-
 PATIENCE_S = 60.0
 VERSION = "2025-11-25"
-HELLO = {
+HELLO: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": "hello",
     "method": "initialize",
-    "params": {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
+    "params": {"protocolVersion": VERSION, "capabilities": {}},
 }
 
 
@@ -55,6 +53,13 @@ class Wire(ABC):
     @abstractmethod
     def log_at_end(self) -> str:
         """Stop the server in order, and return its log."""
+
+    def begin(self, **more: Any) -> None:
+        """Begin a session of the 2025 protocol; `more` is added to what the client says about itself."""
+        hello = {**HELLO, "params": {**HELLO["params"], "clientInfo": {"name": "t", "version": "0", **more}}}
+        self.tell(json.dumps(hello).encode())
+        assert "result" in self.next_answer()
+        self.tell(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
 
     def answers(self, raw: bytes) -> list[dict[str, Any]]:
         """Return all answers to a request, once a later ping was answered too, which shows that the server lives."""
@@ -118,6 +123,11 @@ class HttpWire(Wire):
     principal: str
     _answers: queue.SimpleQueue[dict[str, Any]] = field(default_factory=queue.SimpleQueue)
 
+    def begin(self, **more: Any) -> None:
+        """Begin another session."""
+        self.headers.pop("mcp-session-id", None)
+        super().begin(**more)
+
     def tell(self, raw: bytes) -> None:
         """Send a request, and take in everything that its answer contains."""
         answer = httpx.post(self.running.url, content=raw, headers=self.headers, timeout=PATIENCE_S)
@@ -160,7 +170,9 @@ def stdio_wire(folder: Path) -> Iterator[StdioWire]:
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT) as process,
     ):
         try:
-            yield greeted(StdioWire(process, log))
+            wire = StdioWire(process, log)
+            wire.begin()
+            yield wire
         finally:
             process.kill()
 
@@ -191,12 +203,6 @@ def http_wire(folder: Path, postgres: PostgresServer | None = None) -> Iterator[
             "content-type": "application/json",
             "mcp-protocol-version": VERSION,
         }
-        yield greeted(HttpWire(running, headers, f"ann@{TOKEN_HOLDER}"))
-
-
-def greeted(wire: W) -> W:
-    """Begin a session of the 2025 protocol."""
-    wire.tell(json.dumps(HELLO).encode())
-    assert "result" in wire.next_answer()
-    wire.tell(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
-    return wire
+        wire = HttpWire(running, headers, f"ann@{TOKEN_HOLDER}")
+        wire.begin()
+        yield wire
