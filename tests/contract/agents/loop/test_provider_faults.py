@@ -224,14 +224,17 @@ async def test_an_unreachable_server_is_reported_with_its_address_in_bounded_tim
     assert caught.value.usage == ModelUsage()
 
 
-async def test_a_server_that_is_silent_or_drips_is_left(place: Place, patience: RequestPatience) -> None:
+# A place of its own for each: a request that was given up may still arrive, and would take the next one's answer.
+@pytest.mark.parametrize("fault", [serving.delayed(5), serving.dripping(0.01)], ids=["silent", "dripping"])
+async def test_a_server_that_is_silent_or_drips_is_left(
+    place: Place, patience: RequestPatience, fault: serving.Fault
+) -> None:
     bounds = replace(patience, tries=1, whole_s=0.03, silence_s=0.03, streamed_s=0.05)
-    for fault in (serving.delayed(5), serving.dripping(0.01)):
-        place.will(GOAL, said("late"))
-        place.net.plan = serving.in_turn(fault)
-        async with place.provider(bounds) as provider:
-            with pytest.raises((ProviderAway, Malformed)):  # whoever waits is told "late"
-                await provider.complete(asked())
+    place.will(GOAL, said("late"))
+    place.net.plan = serving.in_turn(fault)
+    async with place.provider(bounds) as provider:
+        with pytest.raises((ProviderAway, Malformed)):  # whoever waits is told "late"
+            await provider.complete(asked())
 
 
 async def test_a_slow_stream_may_continue_while_data_arrives() -> None:
