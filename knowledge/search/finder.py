@@ -47,8 +47,8 @@ from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore,
 from knowledge.telemetry.operations import recorded
 from knowledge.tokens import WHOLE_TOKENS
 
-LONGEST_COMPARED, MOST_PAGES = 1_500, 40
-"""Limits of `pages_like`: characters of the text that are compared, and pages that are returned."""
+LONGEST_COMPARED, MOST_SECTIONS, MOST_PAGES = 1_500, 200, 40
+"""Limits of `sections_like`: characters of the text that are compared, and sections and pages that are returned."""
 LOOK_S = 0.02
 USUAL = 8
 SURE = 10
@@ -230,14 +230,17 @@ class Finder:
         least = SHORTEST_SNIPPET if sure or explain else TELLING_SNIPPET
         return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question, least=least)
 
-    async def pages_like(self, text: str, path: str) -> list[str]:
-        """Return the indexed pages under `path` whose passages answer `text` best, best first.
+    async def sections_like(self, text: str, path: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the indexed sections under `path` whose passages answer `text` best, best first, as page and heading path.
 
         Raises:
             InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
         """
         await self._wait_for_first_pages()
-        return await self.ranked_pages(text[:LONGEST_COMPARED], path=path, most=MOST_PAGES)
+        ranking = await self._ranking(text[:LONGEST_COMPARED], Filters(path=path), room=MOST_SECTIONS)
+        rows = [ranking.rows[seq] for seq in ranking.ranked]
+        pages = set([*dict.fromkeys(row.path for row in rows)][:MOST_PAGES])
+        return list(dict.fromkeys((row.path, row.section) for row in rows if row.path in pages))
 
     async def ranked_pages(
         self,
@@ -255,12 +258,18 @@ class Finder:
         Raises:
             InvalidPath, NoSuchPath: `path` does not exist in this knowledge base.
         """
-        chosen = replace(filters or Filters(), path=await self._place(path))
+        chosen = replace(filters or Filters(), path=path)
+        ranking = await self._ranking(query, chosen, room=DEPTH, weights=weights)
+        return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:most]
+
+    async def _ranking(
+        self, query: str, filters: Filters, *, room: int, weights: RankingWeights | None = None
+    ) -> Ranking:
+        chosen = replace(filters, path=await self._place(filters.path))
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query.encode(errors="replace").decode())
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        ranking = await self._ranker.rank(question, names, SearchScope(docs, chosen), room=DEPTH, weights=weights)
-        return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:most]
+        return await self._ranker.rank(question, names, SearchScope(docs, chosen), room=room, weights=weights)
 
     async def _named_first(self, path: str, ranking: Ranking, chosen: Filters) -> Ranking:
         """Return `ranking` with the page at `path`, which the question names, put first unless `chosen` excludes it."""

@@ -120,8 +120,8 @@ MOST_PAGES_UNSEARCHED = 8
 """Pages of a directory that are considered if search finds none."""
 MOST_SISTERS_READ, MOST_OF_SISTERS = 200, 2_000_000
 """The most pages, and the most characters of them, that are read to find sister pages of those that search found."""
-FindPages = Callable[[str, str], Awaitable[Sequence[str]]]
-"""Returns the pages under a directory whose passages answer a text best: the text, the directory."""
+FindSections = Callable[[str, str], Awaitable[Sequence[tuple[str, tuple[str, ...]]]]]
+"""Returns the sections under a directory, as page and heading path, whose passages answer a text best: the text, the directory."""
 
 
 class Writer:
@@ -140,7 +140,7 @@ class Writer:
         undoing: UndoActs,
         backlinks: Backlinks,
         elsewhere: CrossPageClaims,
-        pages_like: FindPages,
+        sections_like: FindSections,
         similarity: Similarity,
         citations: CitationCheck,
         appraiser: Appraiser,
@@ -150,7 +150,7 @@ class Writer:
         self._vault, self._past, self._acts, self._pages = vault, past, acts, pages
         self._merging, self._moving, self._undoing, self._backlinks = merging, moving, undoing, backlinks
         self._importing = importing
-        self._elsewhere, self._pages_like, self._similarity = elsewhere, pages_like, similarity
+        self._elsewhere, self._sections_like, self._similarity = elsewhere, sections_like, similarity
         self._citations, self._appraiser, self._judge, self._runner = (
             citations,
             appraiser,
@@ -521,7 +521,8 @@ class Writer:
         title = await self._runner.run(first_heading, request.content, size=size, what=what)
         new = f"{directory}/{slug(title)}.md" if directory else f"{slug(title)}.md"
         # Search may find nothing because no page is indexed yet, so the first pages are considered instead.
-        paths = await self._pages_like(request.content, directory) or there
+        found = await self._sections_like(request.content, directory)
+        paths = list(dict.fromkeys(path for path, _ in found)) or there
         texts = [CandidatePage(path, text) for path in paths if (text := await self._text(path)) is not None]
         if not texts:
             if not title:
@@ -532,7 +533,7 @@ class Writer:
             return await self._pages.target(new), (), f"there is no page {under}, so it becomes the first"
         texts += await self._sisters(SisterSearch(request.content, texts), what)
         size += sum(len(page.text) for page in texts)
-        unplaced = UnplacedText(request.content, texts, self._similarity)
+        unplaced = UnplacedText(request.content, texts, self._similarity, found)
         places = await self._runner.run(places_among_pages, unplaced, size=size, what=what)
         note = f"{WHICH_PAGE}; path={new!r} makes a page of its own" if title else WHICH_PAGE
         return Target(directory, "directory"), places, note

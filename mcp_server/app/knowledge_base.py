@@ -342,7 +342,7 @@ async def open_base(
                 tiers=tiers(),
                 keyword=keyword.get,
                 words=embed.static,
-                pages_like=lambda text, directory: finder().pages_like(text, directory),
+                sections_like=lambda text, directory: finder().sections_like(text, directory),
                 locks=locks,
                 now=utc_now,
                 sources=sources,

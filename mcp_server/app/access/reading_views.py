@@ -138,7 +138,7 @@ async def open_view(parts: ViewParts, access: PathAccess, stack: AsyncExitStack)
             index=index,
             tiers=tiers,
             keyword=keyword.get,
-            pages_like=lambda text, directory: finder().pages_like(text, directory),
+            sections_like=lambda text, directory: finder().sections_like(text, directory),
             shown=NumberedLedger(parts.ledger, access),
             acts=ReadableActs(whole.acts, vault),
             elsewhere=whole.elsewhere,

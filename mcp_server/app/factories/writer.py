@@ -46,7 +46,7 @@ from knowledge.writing.stakes import Appraiser
 from knowledge.writing.transaction import Transaction
 from knowledge.writing.undo.undo import Undo
 from knowledge.writing.undo.undo_acts import UndoActs
-from knowledge.writing.writer import FindPages, Writer
+from knowledge.writing.writer import FindSections, Writer
 from mcp_server.app.settings.environment import git_environment
 from mcp_server.late_module import LateModule
 
@@ -91,7 +91,7 @@ class WriterBasis:
     tiers: Tiers
     keyword: Callable[[], Awaitable[KeywordIndex]]
     words: Callable[[], StaticEmbedder]
-    pages_like: FindPages
+    sections_like: FindSections
     locks: PageLocks
     now: Callable[[], datetime]
     sources: Sources
@@ -132,7 +132,7 @@ def writing_on(parts: WriterBasis) -> Writing:
         undoing=undoing,
         backlinks=backlinks,
         elsewhere=elsewhere,
-        pages_like=parts.pages_like,
+        sections_like=parts.sections_like,
         similarity=Meaning(parts.words),
         citations=CitationCheck(parts.vault, pages, parts.sources, parts.runner),
         appraiser=Appraiser(parts.vault, parts.ledger),

@@ -12,12 +12,13 @@ import difflib
 import itertools
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import anyio
 
-from tests.benchmarks.history import edits, facts, judged, merges, pieces
+from tests.benchmarks.history import edits, facts, judged, merges, pieces, place_fit
 from tests.benchmarks.history.repository import Repository
 
 SHOWN = 10
@@ -68,6 +69,23 @@ async def _pieces(given: argparse.Namespace) -> None:
                 for one in answers
             ]
             (given.write / f"{git_dir.parent.name}.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
+
+
+def fit_places(given: argparse.Namespace) -> None:
+    """Fit the trees that score the sections of a directory, and print what they do for repositories left out of the fit."""
+    anyio.run(_places, given)
+
+
+async def _places(given: argparse.Namespace) -> None:
+    texts: dict[str, Sequence[place_fit.SentText]] = {}
+    for git_dir in given.repositories:
+        with Repository(git_dir) as repository, tempfile.TemporaryDirectory() as folder:
+            pages, found = pieces.cut_pieces(repository, given.count, given.seed)
+            async with pieces.served(pages, Path(folder)) as writer:
+                texts[git_dir.parent.name] = await place_fit.sent_texts(writer, pages, found)
+    print(place_fit.left_out(texts))
+    if given.write:
+        place_fit.write_trees(place_fit.fitted([one for of in texts.values() for one in of]), given.write)
 
 
 def measure_edits(given: argparse.Namespace) -> None:
@@ -135,6 +153,12 @@ def main() -> None:
     verb.add_argument("--seed", type=int, default=1)
     verb.add_argument("--write", type=Path, metavar="FOLDER", help="where to put every answer")
     verb.set_defaults(run=measure_pieces)
+    verb = verbs.add_parser("places", help="the trees that score the sections of a directory, fitted on such pieces")
+    verb.add_argument("repositories", nargs="+", type=Path, metavar="REPOSITORY.git")
+    verb.add_argument("--count", type=int, default=150, help="pieces of each repository (default 150)")
+    verb.add_argument("--seed", type=int, default=1)
+    verb.add_argument("--write", type=Path, metavar="FILE", help="where to put the trees")
+    verb.set_defaults(run=fit_places)
     for name, run, what in (
         ("edits", measure_edits, "real edits of whole pages, sent with their base"),
         ("facts", measure_facts, "changed facts, rewordings and new facts, sent as evidence"),

@@ -316,7 +316,8 @@ async def test_a_section_of_a_template_is_offered_the_page_that_search_leaves_ou
     settings = Settings(kb=write(tmp_path / "kb", pages), state_dir=tmp_path / "state")
     async with writing(settings) as host:
         await answers(host.client)
-        assert "cmd/forge-tidy.md" not in await host.app.base.finder.pages_like(status, "cmd")
+        found = await host.app.base.finder.sections_like(status, "cmd")
+        assert "cmd/forge-tidy.md" not in {path for path, _ in found}
         answer = await host.merge("cmd", status, source="wiki:commands")
     assert (answer["status"], answer["diff"]) == ("analysis", "")
     assert (answer["places"][0]["path"], answer["places"][0]["section"]) == ("cmd/forge-tidy.md", "")

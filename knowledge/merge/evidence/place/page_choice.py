@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from knowledge.merge.document.units import cut, heading_level, units
 from knowledge.merge.evidence.place.page_signs import PageSigns, signs_of_pages
+from knowledge.merge.evidence.place.place_signs import PlaceCandidate, signs_of_places
+from knowledge.merge.evidence.place.place_trees import corrected
 from knowledge.merge.evidence.place.placement import (
     LONGEST_COMPARED,
     MOST_OFFERED,
@@ -62,53 +64,65 @@ LEAST_SHARE = 0.00005
 
 @dataclass(frozen=True, slots=True)
 class UnplacedText:
-    """A text for a directory, and the pages there that search finds for it, best first; sister pages of these come last."""
+    """A text for a directory, and the pages there that search finds for it, best first; sister pages of these come last.
+
+    `found` are the sections that search finds, as path and section, best first.
+    """
 
     content: str
     pages: Sequence[CandidatePage]
     similarity: Similarity | None = None
+    found: Sequence[tuple[str, tuple[str, ...]]] = ()
 
 
 class _ScoredPlace(NamedTuple):
-    """A place and the logarithm of its likelihood, to which one constant may be added for all places.
-
-    `texts` are those in its section that are of the same kind as the new one.
-    """
+    """A place and the logarithm of its likelihood, to which one constant may be added for all places."""
 
     path: str
     section: tuple[str, ...]
     score: float
-    texts: Sequence[str] = ()
 
 
 def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
-    """Return the three likeliest places.
-
-    A place's likelihood is the page's share, times the section's share of the page, times how well the text's form fits there.
-    """
+    """Return the three likeliest places."""
     content = unplaced.content[:LONGEST_COMPARED]
     pieces = [piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")]
-    has_heading = bool(pieces) and pieces[0].kind == "heading"
-    weights = OF_SECTION if has_heading else OF_TEXT
-    scores = [
-        math.fsum(weight * sign for weight, sign in zip(weights, signs, strict=True))
-        for signs in signs_of_pages(content, unplaced.pages)
-    ]
-    likeliest = sorted(range(len(scores)), key=lambda number: (-scores[number], number))[:MOST_OPENED]
-    found: list[_ScoredPlace] = []
-    for number in likeliest:
-        page, placer = unplaced.pages[number], Placer(cut(unplaced.pages[number].text), unplaced.similarity)
-        if has_heading:
-            found += _places_of_section(pieces, page.path, placer, scores[number])
-        else:
-            found += _places_of_text(content, page.path, placer, scores[number])
-    if not has_heading:
-        found = _with_form(content, found)
+    if pieces and pieces[0].kind == "heading":
+        found = [
+            place
+            for page in _likeliest(content, unplaced, OF_SECTION)
+            for place in _places_of_section(pieces, page.path, page.placer, page.score)
+        ]
+    else:
+        candidates = candidate_places(unplaced)
+        scores = corrected(signs_of_places(content, candidates, unplaced.found))
+        found = [_ScoredPlace(one.path, one.section.path, score) for one, score in zip(candidates, scores, strict=True)]
     # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
     highest = max(place.score for place in found)
     total = math.fsum(math.exp(place.score - highest) for place in found)
     best = sorted(found, key=lambda place: -place.score)[:MOST_OFFERED]
     return tuple(offered_place(one.path, one.section, math.exp(one.score - highest) / total) for one in best)
+
+
+class _ScoredPage(NamedTuple):
+    path: str
+    placer: Placer
+    score: float
+    signs: PageSigns
+
+
+def _likeliest(content: str, unplaced: UnplacedText, weights: PageSigns) -> Sequence[_ScoredPage]:
+    """Return the likeliest pages, best first, with the logarithm of their likelihood."""
+    signs = signs_of_pages(content, unplaced.pages)
+    scores = [math.fsum(weight * sign for weight, sign in zip(weights, page, strict=True)) for page in signs]
+    likeliest = sorted(range(len(scores)), key=lambda number: (-scores[number], number))[:MOST_OPENED]
+    pages = unplaced.pages
+    return [
+        _ScoredPage(
+            pages[number].path, Placer(cut(pages[number].text), unplaced.similarity), scores[number], signs[number]
+        )
+        for number in likeliest
+    ]
 
 
 def _places_of_section(
@@ -125,19 +139,37 @@ def _places_of_section(
         yield _ScoredPlace(path, choice.section.path, score + math.log(max(choice.share, LEAST_SHARE)))
 
 
-def _places_of_text(content: str, path: str, placer: Placer, score: float) -> Iterator[_ScoredPlace]:
-    kind = next((unit.kind for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)
-    choices = placer.choices(
-        content, is_item=kind == "item", with_references=begins_with_link(content), with_form=False
-    )
-    # The text before the first heading has no name to ask for it by, unless it is all of the page.
-    for section, share, _ in [choice for choice in choices if choice.section.path] or choices[:1]:
-        fits = 0.0 if kind != "item" else LIST if placer.lists_in(section) else -LIST
-        texts = placer.texts_in(section, kind)
-        yield _ScoredPlace(path, section.path, score + math.log(max(share, LEAST_SHARE)) + fits, texts)
+def candidate_places(unplaced: UnplacedText) -> Sequence[PlaceCandidate]:
+    """Return the sections of the likeliest pages, for a text without a heading.
 
-
-def _with_form(content: str, places: Sequence[_ScoredPlace]) -> list[_ScoredPlace]:
-    text = next((unit.text for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), "")
-    fits = form_fits(text, [place.texts for place in places])
-    return [place._replace(score=place.score + FORM * fit) for place, fit in zip(places, fits, strict=True)]
+    The likelihood of one is the page's share, times the section's share of the page, times how well the text's form fits there.
+    """
+    content = unplaced.content[:LONGEST_COMPARED]
+    text = next((unit for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)
+    kind = text.kind if text is not None else None
+    found: list[PlaceCandidate] = []
+    for rank, page in enumerate(_likeliest(content, unplaced, OF_TEXT)):
+        choices = page.placer.choices(
+            content, is_item=kind == "item", with_references=begins_with_link(content), with_form=False
+        )
+        # The text before the first heading has no name to ask for it by, unless it is all of the page.
+        for choice in [choice for choice in choices if choice.section.path] or choices[:1]:
+            share = max(choice.share, LEAST_SHARE)
+            fits = 0.0 if kind != "item" else LIST if page.placer.lists_in(choice.section) else -LIST
+            score = page.score + math.log(share) + fits
+            found.append(
+                PlaceCandidate(
+                    page.path,
+                    page.placer,
+                    choice.section,
+                    score,
+                    page.score,
+                    rank,
+                    page.signs,
+                    share,
+                    choice.signs,
+                    0.0,
+                )
+            )
+    forms = form_fits(text.text if text is not None else "", [one.placer.texts_in(one.section, kind) for one in found])
+    return [one._replace(score=one.score + FORM * form, form=form) for one, form in zip(found, forms, strict=True)]

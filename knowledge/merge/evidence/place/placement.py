@@ -101,6 +101,8 @@ class SectionChoice(NamedTuple):
     share: float
     nearest: float = 0.0
     """The cosine of the text with the most similar block there, where blocks were compared."""
+    signs: SectionSigns | None = None
+    """What the share was computed from, where there was a choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,23 +408,24 @@ class Placer:
         blocks = self._alike_blocks(limits, asked)
         forms = self._forms(text, [among[index] for index in order]) if is_item and with_form else [0.0] * len(order)
         most = max([LEAST_LIKE, *by_words.values()])
-        shares = shares_of(
-            [
-                SectionSigns(
-                    words=by_words.get(index, 0.0) / most,
-                    heading=by_heading.get(index, 0.0),
-                    meaning=mean,
-                    blocks=math.fsum(nlargest(NEAREST, blocks.get(among[index], ()))) / NEAREST,
-                    length=math.log1p(len(self._body(among[index]))),
-                    list_fits=(1.0 if self.lists_in(among[index]) else -1.0) if is_item else 0.0,
-                    form=form,
-                    before_headings=float(among[index].level == 0),
-                )
-                for index, mean, form in zip(order, meant, forms, strict=True)
-            ]
+        signs = [
+            SectionSigns(
+                words=by_words.get(index, 0.0) / most,
+                heading=by_heading.get(index, 0.0),
+                meaning=mean,
+                blocks=math.fsum(nlargest(NEAREST, blocks.get(among[index], ()))) / NEAREST,
+                length=math.log1p(len(self._body(among[index]))),
+                list_fits=(1.0 if self.lists_in(among[index]) else -1.0) if is_item else 0.0,
+                form=form,
+                before_headings=float(among[index].level == 0),
+            )
+            for index, mean, form in zip(order, meant, forms, strict=True)
+        ]
+        ranked = sorted(zip(order, shares_of(signs), signs, strict=True), key=lambda one: (-one[1], one[0]))
+        return tuple(
+            SectionChoice(one := among[index], share, max(blocks.get(one, [0.0])), of_it)
+            for index, share, of_it in ranked
         )
-        ranked = sorted(zip(order, shares, strict=True), key=lambda one: (-one[1], one[0]))
-        return tuple(SectionChoice(one := among[index], share, max(blocks.get(one, [0.0]))) for index, share in ranked)
 
     def _alike_blocks(self, limits: _Among, asked: Counter[str]) -> Mapping[PageSection, Sequence[float]]:
         """Return, for each section with blocks like the text, their likeness."""
@@ -447,9 +450,16 @@ class Placer:
 
     def texts_in(self, section: PageSection, kind: UnitKind | None) -> Sequence[str]:
         """Return the section's own paragraphs, items or other texts of that kind."""
+        return [unit.text for unit in self.units_in(section) if unit.kind == kind]
+
+    def units_in(self, section: PageSection) -> Sequence[Unit]:
+        """Return the section's own units."""
         numbers, found = self._units
-        own = found[bisect_left(numbers, section.first) : bisect_left(numbers, section.end)]
-        return [unit.text for unit in own if unit.kind == kind]
+        return found[bisect_left(numbers, section.first) : bisect_left(numbers, section.end)]
+
+    def words_in(self, section: PageSection) -> Counter[str]:
+        """Return how often each term occurs in the section, with those of its headings; don't modify it."""
+        return self._vocabulary[section]
 
     @cached_property
     def _units(self) -> tuple[Sequence[int], Sequence[Unit]]:

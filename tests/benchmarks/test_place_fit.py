@@ -1,0 +1,41 @@
+"""Trees for the places of a directory learn what the score of a place leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from knowledge.merge.evidence.place.place_signs import PlaceSigns
+from knowledge.merge.evidence.place.place_trees import added, read_trees
+from tests.benchmarks.history.place_fit import TREES, SentText, fitted, left_out, offered_right, write_trees
+
+AT = PlaceSigns._fields.index("numbered")
+
+
+def sent(count: int, seed: int) -> list[SentText]:
+    """Return texts whose right place is the only numbered one of eight, while their scores say nothing."""
+    chance = np.random.default_rng(seed)
+    told = []
+    for _ in range(count):
+        rows = chance.random((8, len(PlaceSigns._fields)))
+        right = np.arange(8) == chance.integers(8)
+        rows[:, AT] = right
+        told.append(SentText(rows, right))
+    return told
+
+
+def test_trees_find_the_sign_of_the_right_place(tmp_path: Path) -> None:
+    trees = fitted(sent(60, 1))
+    new = sent(60, 2)
+    assert offered_right(new) < 0.8
+    assert offered_right(new, trees) == 1
+    write_trees(trees, tmp_path / "trees.json")
+    read = read_trees((tmp_path / "trees.json").read_text(encoding="utf-8"))
+    assert read.signs.shape[0] == TREES
+    assert np.allclose(added(read, new[0].rows), added(trees, new[0].rows), atol=0.01)
+
+
+def test_each_repository_is_judged_by_trees_of_others() -> None:
+    told = left_out({"a": sent(40, 1), "b": sent(40, 2)}, folds=2)
+    assert told.splitlines()[-1].endswith("| 100.0 % |")
