@@ -105,7 +105,7 @@ def _config(vectors: Mapping[str, Any]) -> Any:
 
 def _filter(asked: Mapping[str, Any]) -> Any:
     """Return the filter of a request: conditions that must all be met."""
-    must = []
+    must: list[Any] = []
     for one in asked["must"]:
         match = one.get("match") or {}
         if "value" in match:
