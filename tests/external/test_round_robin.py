@@ -192,8 +192,8 @@ OF_ONE_PROCESS = (
     "sep-2575-server-sends-prompts-list-changed-on-subscription",
     "sep-2575-server-sends-tools-list-changed-on-subscription",
 )
-"""Checks in which the suite's own fixture changes a list in the memory of one process. Our lists are made from the pages and the state
-database, so every process notices their changes."""
+"""Checks in which the suite's own fixture changes a list in the memory of one process. The tools of a running server never change. Its
+prompts are made from the team's files, and every process notices a change within two seconds; the suite waits 1.5 seconds."""
 
 
 # --- the public conformance suite ---------------------------------------------------------------------------------------
