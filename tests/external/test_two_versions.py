@@ -21,7 +21,12 @@ from tests.support.processes.http_workers import ROOT
 from tests.support.processes.other_versions import after
 from tests.support.state.postgres import PostgresServer
 
-pytestmark = [pytest.mark.external, pytest.mark.skipif(sys.platform == "win32", reason="nginx of Debian")]
+pytestmark = [
+    pytest.mark.external,
+    pytest.mark.skipif(sys.platform == "win32", reason="nginx of Debian"),
+    # A copy of a loaded process has this version of the program.
+    pytest.mark.usefixtures("new_python"),
+]
 
 ADDS = f"""{ONLY_ADDS}
 CREATE TABLE forge.later (name text PRIMARY KEY);
