@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -202,11 +202,9 @@ class SharedSessions(StreamableHTTPSessionManager):
         if session is None:
             return _error_response("Bad Request: Missing session ID", 400)
         if isinstance(message, JSONRPCResponse | JSONRPCError | JSONRPCNotification):
-            await self._take(session, message)
-            return Response(status_code=202)
+            return await _passed_on(self._take(session, message), 202)
         if request.method == "DELETE":
-            await self.notes.end(session.hash)
-            return Response(status_code=200)
+            return await _passed_on(self.notes.end(session.hash), 200)
         if request.method == "GET" and LAST_EVENT_ID_HEADER in request.headers and self.event_store is None:
             return _error_response("An answer that broke off can't be resumed; open a new stream", 400)
         return await self._serve(session, message, scope, receive, send)
@@ -357,6 +355,18 @@ class SharedSessions(StreamableHTTPSessionManager):
             # While it opens, the newest one on record is still the stream before it.
             if not served.opening and await self.notes.newest_stream(session) != stream:
                 await served.transport.terminate()
+
+
+async def _passed_on(passing: Awaitable[object], status: int) -> Response:
+    """Return an answer with that status once other processes can know what the client said, or that they can't now."""
+    try:
+        await passing
+    except StorageError:
+        logger.warning("cannot pass on what a client said", exc_info=True)
+        answer = _error_response("The server cannot pass this on now; send it again in a moment", 503, INTERNAL_ERROR)
+        answer.headers["retry-after"] = "1"
+        return answer
+    return Response(status_code=status)
 
 
 def _taken_in(body: bytes) -> tuple[JSONRPCMessage, bytes] | Response:

@@ -17,13 +17,14 @@ import pytest
 import uvicorn
 
 from mcp_server.app.composition import App, open_app
-from mcp_server.app.knowledge_base import utc_now
+from mcp_server.app.knowledge_base import STATE_FILE, utc_now
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.gate.host_registration import enrol, os_user
 from mcp_server.transport.http import http_app, stop_on_signal
 from mcp_server.transport.shared_port import bound
+from tests.contract.app.test_program_versions import migrate
 from tests.support.knowledge_bases.folders import write
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -162,3 +163,17 @@ async def test_a_second_signal_cuts_off_what_the_first_one_lets_finish() -> None
             await asyncio.wait([under_way])
             assert under_way.cancelled()
             tasks.cancel_scope.cancel()
+
+
+async def test_what_a_client_says_while_the_state_cannot_be_written_is_to_be_sent_again(settings: Settings) -> None:
+    async with served(settings) as (_, client):
+        started = await client.post("/mcp", json=HELLO)
+        client.headers.update(
+            {"mcp-session-id": started.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+        )
+        migrate(settings, STATE_FILE)
+        reply = {"jsonrpc": "2.0", "id": "a question of another process", "result": {"action": "accept"}}
+        for answer in (await client.post("/mcp", json=reply), await client.delete("/mcp")):
+            assert answer.status_code == 503
+            assert answer.headers["retry-after"] == "1"
+            assert "send it again" in answer.text
