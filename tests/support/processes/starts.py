@@ -114,8 +114,9 @@ def requested(how: Mapping[str, Any]) -> dict[str, Any] | None:
     if _acting(environment) != _acting(_at_install):
         return None
     folder = Path(os.fsdecode(how["cwd"] or ".")).resolve()
-    if not folder.is_dir():
-        return None
+    named = [Path(part) for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if not folder.is_dir() or any((place / "mcp_server").is_dir() and place != ROOT for place in (folder, *named)):
+        return None  # Python would say so itself, or would load another version of the program
     return {
         "module": words[2],
         "words": words[3:],

@@ -90,3 +90,16 @@ def test_whatever_a_copy_cannot_do_needs_a_new_python(words: list[str], how: dic
     usual |= {"start_new_session": False}
     assert starts.requested({**usual, "args": [sys.executable, "-m", "mcp_server"]}) is not None
     assert starts.requested({**usual, "args": words, **how}) is None
+
+
+@pytest.mark.parametrize("way", ["folder", "path"])
+def test_another_version_of_the_program_needs_a_new_python(tmp_path: Path, way: str) -> None:
+    (tmp_path / "mcp_server").mkdir()
+    (tmp_path / "mcp_server" / "__init__.py").touch()
+    (tmp_path / "mcp_server" / "__main__.py").write_text("print('another version')", encoding="utf-8")
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    how: dict[str, Any] = {"cwd": tmp_path}
+    if way == "path":
+        how = {"cwd": elsewhere, "env": environment(PYTHONPATH=str(tmp_path))}
+    with starts.QuickPopen([sys.executable, "-m", "mcp_server"], stdout=subprocess.PIPE, text=True, **how) as process:
+        assert process.communicate(timeout=60)[0] == "another version\n"
