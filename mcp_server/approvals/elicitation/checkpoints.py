@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import KnowledgeError
 from mcp_server.approvals.elicitation.proposal_form import FIELD, ElicitationForm, FormReply
-from mcp_server.approvals.reviewers.work_deciders import decide_on_journey
 from mcp_server.approvals.wait import until
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import forms_count
@@ -25,10 +24,12 @@ if TYPE_CHECKING:
     from agents.engine.progress.position import JourneyPosition
     from agents.engine.runner import JourneyDecision
     from agents.engine.work import questions
+    from mcp_server.approvals.reviewers import work_deciders
     from mcp_server.web.text import sanitize
 else:
     runner = LateModule("agents.engine.runner")
     questions = LateModule("agents.engine.work.questions")
+    work_deciders = LateModule("mcp_server.approvals.reviewers.work_deciders")
     sanitize = LateModule("mcp_server.web.text.sanitize")
 
 logger = logging.getLogger("knowledge_forge.gate")
@@ -165,7 +166,7 @@ async def settle(
             decision = runner.JourneyDecision(reply.word, "host", reply.note)
     if decision:
         try:
-            there = await decide_on_journey(
+            there = await work_deciders.decide_on_journey(
                 services,
                 asked.journey,
                 asked.version,
