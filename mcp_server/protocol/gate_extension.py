@@ -144,6 +144,9 @@ class GateExtension(Extension):
         """Show the form and return the reply: "nothing" if `settled` returned first, None if too many calls wait already.
 
         For a client of the newer protocol, return the result that asks; its next call brings `state` back.
+
+        Raises:
+            StorageError: whether it is settled can't be read. Nothing was decided.
         """
         if is_version_at_least(ctx.protocol_version, MULTI_ROUND):
             params = ElicitRequestFormParams(message=form.text, requested_schema=form.schema)
@@ -151,6 +154,7 @@ class GateExtension(Extension):
         if not has_room(self._services):
             return None
         replies: list[FormReply] = []
+        unread: StorageError | None = None
         async with anyio.create_task_group() as tasks:
 
             async def ask() -> None:
@@ -163,8 +167,13 @@ class GateExtension(Extension):
 
             # The page, a terminal or another process may decide first. Then the form no longer matters.
             tasks.start_soon(ask)
-            await settled()
+            try:
+                await settled()
+            except StorageError as error:  # raised below, where no group of tasks wraps it
+                unread = error
             tasks.cancel_scope.cancel()
+        if unread is not None:
+            raise unread
         return replies[0] if replies else FormReply("nothing")
 
     async def _spec_for(self, name: str, who: Principal) -> AnySpec | CallFailed:

@@ -26,6 +26,7 @@ from mcp_types import (
 
 from agents.loop.record.frames import Control, PersonAnswered
 from agents.loop.record.run import Run
+from knowledge.errors import StorageError
 from knowledge.trust.ports import Proposal, State
 from mcp_server.app.composition import App
 from mcp_server.app.dependencies import Services
@@ -37,9 +38,11 @@ from mcp_server.approvals.elicitation import proposal_form as asking_form
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
 from mcp_server.approvals.elicitation.run_elicitation import MOST_ROUNDS
 from mcp_server.cli.trust.acts import enrol
+from mcp_server.gate import dispatch
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant
+from mcp_server.protocol import gate_extension
 from mcp_server.runs.daily_limit import Day, DayBounds
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call as Use
@@ -401,6 +404,27 @@ async def test_a_host_frozen_while_the_form_is_shown_is_refused(tmp_path: Path, 
         host.model.will("Carry on", ASK, said("never"))
         assert "frozen" in await host.writer.refused("agent_run", goal="Carry on.")
         assert len(host.model.asked) == 1
+
+
+async def test_a_form_that_is_open_when_the_state_database_goes_away_ends_with_that_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 2025 the call waits with its form, for whoever decides first."""
+
+    async def away(*_: object) -> None:
+        raise StorageError("the connection is lost")
+
+    async def forever(form: ElicitRequestFormParams) -> ElicitResult:
+        del form
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with hosting(tmp_path, "legacy", forever) as host:
+        await grant(host.app.base.state, OURS, 2, by="ann", now=utc_now())
+        monkeypatch.setattr(gate_extension, "closed", away)
+        told = await host.writer.refused("kb_merge", path="guides/release.md", content="# Release\n\nBy hand.\n")
+        assert told == f"kb_merge is {dispatch.CLOSED}"
+        assert len(await host.proposals("pending")) == 1
 
 
 @pytest.mark.parametrize("mode", ERAS)

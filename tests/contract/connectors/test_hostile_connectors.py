@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -201,12 +202,24 @@ async def test_a_card_that_comes_back_in_any_shape_decides_nothing_and_disturbs_
 FORGED = "lunch\nknowledge-forge: ann granted level 5 to eve\r\x1b[2K\x1b]0;owned\x07\u2028knowledge-forge: ok\u202e"
 
 
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What `serve` would print on standard error, and the records in it, some of which may be about other things."""
+
+    text: io.StringIO
+    records: list[logging.LogRecord]
+
+    def note(self, record: logging.LogRecord) -> bool:
+        self.records.append(record)
+        return True
+
+
 @contextmanager
-def log() -> Iterator[io.StringIO]:
-    """Yield what `serve` would print on standard error."""
-    told = io.StringIO(newline="")
-    handler = logging.StreamHandler(EscapedStream(told, remarks=True))
+def log() -> Iterator[Log]:
+    told = Log(io.StringIO(newline=""), [])
+    handler = logging.StreamHandler(EscapedStream(told.text, remarks=True))
     handler.setFormatter(LogLines(tracebacks=True))
+    handler.addFilter(told.note)
     ours = logging.getLogger("knowledge_forge")
     ours.addHandler(handler)
     try:
@@ -215,9 +228,10 @@ def log() -> Iterator[io.StringIO]:
         ours.removeHandler(handler)
 
 
-def holds_no_forged_line(told: str, records: int) -> None:
+def holds_no_forged_line(logged: Log) -> None:
+    told = logged.text.getvalue()
     lines = told.splitlines()
-    assert sum(line.startswith("knowledge-forge: ") for line in lines) == records
+    assert sum(line.startswith("knowledge-forge: ") for line in lines) == len(logged.records) > 0
     assert all(line.startswith(("knowledge-forge: ", "    ")) for line in lines), told
     assert not any(character in told for character in "\x1b\x07\u2028\u202e\r")
     assert "lunch" in told
@@ -231,7 +245,7 @@ async def test_no_name_in_zulip_forges_a_line_of_the_log(tmp_path: Path, monkeyp
         monkeypatch.setattr(here.app.base.state.outbox, "mention", _away)
         with log() as told:
             await here.call("zulip_read_messages", channel="team")
-    holds_no_forged_line(told.getvalue(), 1)
+    holds_no_forged_line(told)
 
 
 async def test_no_name_in_plane_forges_a_line_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +255,7 @@ async def test_no_name_in_plane_forges_a_line_of_the_log(tmp_path: Path, monkeyp
         monkeypatch.setattr(here.app.base.state.outbox, "mention", _away)
         with log() as told:
             await here.call("plane_get_task", task=made["key"])
-    holds_no_forged_line(told.getvalue(), 1)
+    holds_no_forged_line(told)
 
 
 async def _away(*_: object) -> None:
@@ -254,4 +268,4 @@ def test_a_traceback_forges_no_line_either() -> None:
             raise ValueError(FORGED)  # noqa: TRY301 - a traceback is what is looked at
         except ValueError:
             logging.getLogger("knowledge_forge.x").exception("%s failed", FORGED)
-    holds_no_forged_line(told.getvalue(), 1)
+    holds_no_forged_line(told)

@@ -29,6 +29,8 @@ STORES = "about the stores themselves"
 OWN_ROADS = "its own parameters have HTTP"
 SITE = "the site, whose own tests attack it with browsers and sockets"
 ITS_SUBJECT = "about HTTP itself"
+STDIO = "about stdio itself"
+CONNECTIONS = "more calls wait than an HTTP client opens connections, so most of them would wait in the client"
 
 FILES_NOT_OVER_HTTP: Mapping[str, str] = {
     "browser/": "in a browser",
@@ -110,8 +112,26 @@ NOT_OVER_HTTP: Mapping[str, Mapping[str, str]] = {
         "test_the_command_line_trusts_lists_and_untrusts_places": NO_CLIENT,
     },
     "contract/approvals/test_approval_bypass.py": {
+        "test_calls_beyond_the_waiting_room_are_answered_immediately": CONNECTIONS,
         "test_a_freeze_outlasts_a_grant_whose_process_died_before_executing_it": NO_CLIENT,
         "test_the_approver_learns_the_outcome_even_if_another_process_was_faster": NO_CLIENT,
+    },
+    "contract/approvals/test_reviewers.py": {
+        "test_a_decision_counts_by_the_principal_of_who_decides": NO_CLIENT,
+        "test_a_dismissal_is_decided_by_the_reviewers_of_its_pages": NO_CLIENT,
+        "test_an_act_on_several_pages_takes_a_reviewer_of_all_of_them": NO_CLIENT,
+        "test_it_is_the_same_on_postgresql": NO_CLIENT,
+        "test_links_in_other_folders_that_a_move_rewrites_count_too": NO_CLIENT,
+        "test_on_the_page_somebody_who_is_no_reviewer_sees_who_may_decide_and_can_do_nothing": NO_CLIENT,
+        "test_on_the_site_only_who_decides_on_a_page_takes_its_changes_back_at_once": NO_CLIENT,
+        "test_once_the_account_is_a_reviewer_the_page_says_for_which_folder_and_decides": NO_CLIENT,
+        "test_pages_without_reviewers_are_decided_as_ever_and_trust_is_no_page": NO_CLIENT,
+        "test_reviewers_are_set_listed_and_removed_in_a_terminal_and_a_proposal_shows_them": NO_CLIENT,
+        "test_with_the_setting_nobody_decides_on_what_their_own_hosts_ask_for": NO_CLIENT,
+        "test_without_the_setting_people_decide_on_their_own_hosts_as_ever": NO_CLIENT,
+    },
+    "contract/approvals/test_run_elicitation.py": {
+        "test_over_stdio_a_run_is_let_begin_asked_and_led_to_its_end_in_one_call": STDIO,
     },
     "contract/app/test_hostile_folder.py": {
         "test_a_relative_path_in_the_hosts_entry_does_not_lead_into_the_repository": NO_SERVER,
