@@ -154,7 +154,7 @@ class GateExtension(Extension):
         if not has_room(self._services):
             return None
         replies: list[FormReply] = []
-        unread: StorageError | None = None
+        unread: list[StorageError] = []
         async with anyio.create_task_group() as tasks:
 
             async def ask() -> None:
@@ -163,17 +163,19 @@ class GateExtension(Extension):
                     replies.append(proposal_form.reply(result.action, result.content))
                 except MCPError:
                     logger.info("the host could not show a form", exc_info=True)
+                except StorageError as error:  # the reply may arrive at another process, by way of the state database
+                    unread.append(error)
                 tasks.cancel_scope.cancel()
 
             # The page, a terminal or another process may decide first. Then the form no longer matters.
             tasks.start_soon(ask)
             try:
                 await settled()
-            except StorageError as error:  # raised below, where no group of tasks wraps it
-                unread = error
+            except StorageError as error:
+                unread.append(error)
             tasks.cancel_scope.cancel()
-        if unread is not None:
-            raise unread
+        if unread:
+            raise unread[0]  # here, where no group of tasks wraps it
         return replies[0] if replies else FormReply("nothing")
 
     async def _spec_for(self, name: str, who: Principal) -> AnySpec | CallFailed:
