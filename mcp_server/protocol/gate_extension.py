@@ -87,14 +87,19 @@ class GateExtension(Extension):
         """Return the gate's answer as the tool's result, after asking in the host if a person may decide there."""
         del call_next  # the SDK's handler would run the tool without asking the gate
         try:
-            return await self._answered(params, ctx, await self._identify(ctx))
-        except UnknownTool as error:
-            raise MCPError(INVALID_PARAMS, str(error)) from None
+            who = await self._identify(ctx)
         except UnknownSecret as error:
             return as_result(CallFailed(f"{params.name} is refused: {error}"))
         except StorageError:
             logger.exception("cannot identify the caller of %s", params.name)
             return as_result(CallFailed(f"{params.name} is {CLOSED}"))
+        try:
+            return await self._answered(params, ctx, who)
+        except UnknownTool as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+        except StorageError as error:
+            logger.exception("cannot settle what %s asked a person", params.name)
+            return as_result(CallFailed(f"{params.name}: {error}"))
 
     async def _answered(
         self, params: CallToolRequestParams, ctx: ServerRequestContext[Any, Any], who: Principal

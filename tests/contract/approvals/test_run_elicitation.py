@@ -38,7 +38,6 @@ from mcp_server.approvals.elicitation import proposal_form as asking_form
 from mcp_server.approvals.elicitation import run_elicitation as run_rounds
 from mcp_server.approvals.elicitation.run_elicitation import MOST_ROUNDS
 from mcp_server.cli.trust.acts import enrol
-from mcp_server.gate import dispatch
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant
@@ -423,7 +422,7 @@ async def test_a_form_that_is_open_when_the_state_database_goes_away_ends_with_t
         await grant(host.app.base.state, OURS, 2, by="ann", now=utc_now())
         monkeypatch.setattr(gate_extension, "closed", away)
         told = await host.writer.refused("kb_merge", path="guides/release.md", content="# Release\n\nBy hand.\n")
-        assert told == f"kb_merge is {dispatch.CLOSED}"
+        assert told == "kb_merge: the connection is lost"
         assert len(await host.proposals("pending")) == 1
 
 

@@ -17,6 +17,7 @@ import httpx
 
 from mcp_server.app.settings.settings import Settings
 from tests.support.hosts.killed_load import KilledLoad, calling, look, shared_pages
+from tests.support.hosts.plain_callers import WrongAnswer
 from tests.support.processes.free_port import free_port
 from tests.support.processes.http_workers import Service, service
 from tests.support.processes.round_robin import machine, round_robin
@@ -42,8 +43,13 @@ class Upgrade:
 
     @property
     def unexplained(self) -> list[str]:
-        """The wrong answers that the older version doesn't explain."""
-        return [str(error) for error in self.load.wrong if REFUSED not in str(error)]
+        """The wrong answers that neither the older version nor the stop of a server explains."""
+        return [str(error) for error in self.load.wrong if REFUSED not in str(error) and not self._is_cut_off(error)]
+
+    def _is_cut_off(self, error: WrongAnswer) -> bool:
+        """Return whether it is uvicorn's answer to a request that still waited when its server ended, as for a person's reply."""
+        stops = zip(self.stopped, self.ready, strict=True)
+        return str(error).startswith("500 ") and any(stop <= error.at <= ready for stop, ready in stops)
 
     def in_words(self) -> str:
         """Return a summary in three sentences."""
