@@ -206,8 +206,8 @@ class CallerServices:
         async with self.as_caller(Principal(user, host)):
             fixed = copy.copy(self)
             fixed._fixed = _bound.get()  # noqa: SLF001 - of this class
-            if (shown := fixed._shown) is not None:  # noqa: SLF001
-                fixed._told = await shown.view.index.position()  # noqa: SLF001
+            if (shown := fixed._shown) is not None:  # noqa: SLF001 - of this class
+                fixed._told = await shown.view.index.position()  # noqa: SLF001 - as above
             yield fixed
 
     @contextmanager

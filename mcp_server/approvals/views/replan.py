@@ -28,7 +28,7 @@ MOST_CHANGES = 5
 """The most changes of one page that are named."""
 TOO_SLOW = "computing it takes too long"
 NOT_HERE = "its tool is not listed here"
-HIDDEN = "whoever asked for it may read pages that you may not, so only somebody who may read them can compute it"
+HIDDEN = "its caller may read pages that you may not, so only somebody who may read them, too, can compute it"
 NOTHING_LEFT = "the requested change is already on the page, or the page has changed so that nothing is left to do"
 
 
