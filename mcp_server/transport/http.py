@@ -130,6 +130,7 @@ async def serve_app(
     """
     begun = port.begun if port else log_addresses
     with port.own if port else bound(address) as listening:
+        # One of several processes listens only once it can serve; until then connections go to the others.
         listening.listen(BACKLOG)
         config = http_limits.bounded(
             app,
