@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import h11
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if sys.platform != "win32":
@@ -79,7 +80,7 @@ def bounded(app: ASGIApp, bounds: ClientLimits, **more: Any) -> uvicorn.Config:
     protocol = type("Bounded", (BoundedProtocol,), {"bounds": limited})
     # With a `log_config` uvicorn would write to stderr itself, past our format of log lines.
     return uvicorn.Config(
-        app,
+        CutOffAnswer(app),
         http=protocol,
         h11_max_incomplete_event_size=bounds.head_bytes,
         access_log=False,
@@ -87,6 +88,34 @@ def bounded(app: ASGIApp, bounds: ClientLimits, **more: Any) -> uvicorn.Config:
         ws="none",
         **more,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class CutOffAnswer:
+    """An application whose requests are answered with 503 if a stopping server cuts them off before their answer began.
+
+    uvicorn would answer 500, and a client takes that for a fault of its request.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and answer it if it is cut off."""
+        begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noting)
+        except asyncio.CancelledError:
+            if scope["type"] == "http" and not begun:
+                said = "The server stopped before it answered. Send the request again; what it changes may be done already."
+                headers = {"retry-after": "1", **{name.decode(): value.decode() for name, value in _HARMLESS}}
+                await PlainTextResponse(said, 503, headers)(scope, receive, send)
+            raise
 
 
 class BoundedProtocol(H11Protocol):

@@ -15,6 +15,7 @@ import anyio
 import httpx
 import pytest
 import uvicorn
+from starlette.types import Receive, Scope, Send
 
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.knowledge_base import STATE_FILE, utc_now
@@ -22,6 +23,7 @@ from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.gate.host_registration import enrol, os_user
+from mcp_server.transport import http_limits
 from mcp_server.transport.http import http_app, stop_on_signal
 from mcp_server.transport.shared_port import bound
 from tests.contract.app.test_program_versions import migrate
@@ -163,6 +165,37 @@ async def test_a_second_signal_cuts_off_what_the_first_one_lets_finish() -> None
             await asyncio.wait([under_way])
             assert under_way.cancelled()
             tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("pieces", [0, 1], ids=["not yet answered", "half answered"])
+async def test_a_request_that_a_stopping_server_cuts_off_is_a_503_unless_its_answer_has_begun(pieces: int) -> None:
+    asked = asyncio.Event()
+
+    async def slow(_scope: Scope, _receive: Receive, send: Send) -> None:
+        if pieces:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        asked.set()
+        await asyncio.sleep(3600)
+
+    listening = bound(HttpAddress("127.0.0.1", 0))
+    listening.listen()
+    running = uvicorn.Server(http_limits.bounded(slow, http_limits.MCP, timeout_graceful_shutdown=0, lifespan="off"))
+    serving = asyncio.create_task(running._serve(sockets=[listening]))
+    with anyio.fail_after(60):
+        async with httpx.AsyncClient(timeout=60) as client:
+            asking = asyncio.create_task(client.get(f"http://127.0.0.1:{listening.getsockname()[1]}/"))
+            await asked.wait()
+            running.should_exit = True
+            if pieces:
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await asking
+            else:
+                answer = await asking
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+                assert "Send the request again" in answer.text
+                assert answer.headers["cache-control"] == "no-store"
+        await serving
 
 
 async def test_what_a_client_says_while_the_state_cannot_be_written_is_to_be_sent_again(settings: Settings) -> None:
