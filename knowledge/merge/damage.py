@@ -55,7 +55,8 @@ class PageDamage(NamedTuple):
 def find_damage(path: str, before: str | None, after: str, *, names: LinkTargets) -> PageDamage:
     """Return the damage of a write; empty when the page is as sound as before.
 
-    `before` is None for a new page; `names` are those after the write.
+    `before` is the page's old text, None for a new page, and `after` its new text. `names` finds the targets of links
+    as they are after the write.
     """
     old, new = _read(before or ""), _read(after)
     swallowed = _swallowed_text(before, old, new)
@@ -111,7 +112,10 @@ def _lost_headings(old: _PageReading, new: _PageReading) -> list[str]:
 
 
 def _count_lines(lines: Sequence[str], wanted: Counter[str]) -> Counter[str]:
-    """Count how often these lines are there, as headings or not; an underlined heading is two lines or more."""
+    """Return how often each heading in `wanted` occurs in `lines`, as a heading or as other text.
+
+    An underlined heading is two lines or more.
+    """
     found: Counter[str] = Counter()
     for height in {heading.count("\n") + 1 for heading in wanted}:
         for at in range(len(lines) - height + 1):

@@ -13,9 +13,10 @@ from knowledge.pages.document import Heading, find_heading
 from knowledge.tokens import WHOLE_TOKENS, count_tokens
 
 SHORTEST_UNCLEAR = 20
-"""Words a page must have for content of its length to be "unclear"; on a shorter page such content is an addition."""
+"""The fewest words of a page at which content without a heading can be "unclear"; to a shorter page such content is
+an addition."""
 BEGINNING = 60
-"""So many first lines nearly always show how content begins, even if front matter is above it."""
+"""This many lines nearly always show how content begins, even if it has front matter."""
 
 
 class TakenContent(NamedTuple):
@@ -38,13 +39,14 @@ class _Heading(NamedTuple):
 def as_document(base: CutDocument, content: str, *, path: str, section: str | None = None) -> TakenContent:
     """Return the document that is meant by `content`, sent by a caller who has read `base`.
 
-    With a section: content with headings replaces all of it, if they are its own heading, others of its level, or lower
-    ones. Content without headings replaces only the section's text up to its first subsection. Without a section, the
-    content is a whole document if it begins as `base` does, with front matter, or with its own title; if it begins with
-    the first block of `base` and has all its headings; or if it keeps half of the words of `base`. Otherwise it is
-    "unclear" if it is long for a part of the page and begins as `base` does, has no heading, or brings headings to a
-    page without any. Short content that would be a whole document, but has nothing of the second half of a long page, is
-    "unclear", too. All other content is a snippet.
+    With a section, content with headings replaces the whole section, including its subsections. Content without
+    headings replaces only the section's text up to its first subsection.
+
+    Without a section, the content is a whole document if it begins as `base` does, with front matter, or with its own
+    title; if it begins with the first block of `base` and has all its headings; or if it keeps half of the words of
+    `base`. Otherwise it is "unclear" if it is long for a part of the page and begins as `base` does, has no heading, or
+    brings headings to a page without any. Short content that would be a whole document, but has nothing of the second
+    half of a long page, is "unclear", too. All other content is a snippet.
 
     Raises:
         NoSuchSection: no section has that name; the error lists those that exist.

@@ -18,8 +18,8 @@ _EMPTY_FRONT = re.compile(r"---[ \t]*\r?\n---[ \t]*(?:\r?\n)+")
 def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
     """Return `incoming` and `base` with the BOM and line ends of `current`, `incoming` with the front matter of `base`.
 
-    If a text and `current` use one kind of line end each, the text gets that of `current`. If the base mixes them, each line
-    that is in it keeps the end it has there.
+    If a text and `current` use one kind of line end each, the text gets that of `current`. If `base` mixes several and
+    `incoming` has LF only, each line of `incoming` that is also in `base` ends as it does there.
     """
     if not current:
         return incoming, base
@@ -36,7 +36,7 @@ def fit_to_page(incoming: str, base: str, current: str) -> tuple[str, str]:
 
 
 def fit_line_ends(content: str, to: Sequence[str]) -> str:
-    """Return `content` with the line ends of the lines `to`, if each of the two uses only one kind."""
+    """Return `content` with the kind of line end that the lines `to` have, if `content` and `to` use only one kind each."""
     return _with_end(content, _only_end("".join(to)))
 
 
@@ -54,7 +54,10 @@ def _with_end(text: str, end: str | None) -> str:
 
 
 def _with_ends_of(text: str, base: str) -> str:
-    """Return `text` with the line ends of `base` on lines that it has; other lines end as the line before them."""
+    """Return `text` with the line ends of `base`.
+
+    A line that is also in `base` ends as it does there; any other line ends as the line before it.
+    """
     lines, known = split_lines(text), split_lines(base)
     ends = [line[len(bare(line)) :] for line in known]
     same = dict(matches([bare(line) for line in lines], [bare(line) for line in known]))
@@ -67,7 +70,10 @@ def _with_ends_of(text: str, base: str) -> str:
 
 
 def _with_front_of(text: str, base: str) -> str:
-    """Return `text`, with the front matter of `base` and the blank lines after it if it has none."""
+    """Return `text`; if it has no front matter, with that of `base` and the blank lines below it.
+
+    An empty front matter at the beginning of `text` is removed, and none is added.
+    """
     pieces, own = cut(base).pieces, cut(text).pieces
     if (empty := _EMPTY_FRONT.match(text)) is not None:
         return text[empty.end() :]

@@ -106,7 +106,7 @@ def _edited(
 
 
 def _known(incoming: str, conflicts: Sequence[Conflict]) -> str | None:
-    """Return the document as the caller knows it after the reply: its own text, with ours in place of its conflicts.
+    """Return the document as the caller knows it after the reply: its own text, with `ours` of each conflict for `theirs`.
 
     None if the conflicting parts can't be located in the text.
     """
@@ -123,7 +123,7 @@ def _replaced_origins(before: Sequence[Unit], after: Sequence[Unit], setting: Me
     kept = {unit_digest(unit.text) for unit in after}
     gone: dict[str, deque[Origin]] = defaultdict(deque)
     for unit, origin in zip(before, setting.origins, strict=True):
-        # By section, because that is all that a change names of a unit that it replaced.
+        # By section, because a change names only the section of a unit that it replaced.
         if unit_digest(unit.text) not in kept:
             gone[section_name(unit.section)].append(origin or presumed_origin(unit, setting.page, setting.rules))
     return gone

@@ -16,9 +16,9 @@ from knowledge.merge.model import Dismissal, Origin
 class MergeSetting:
     """Everything a merge depends on besides its texts.
 
-    `origins` belong to the units of the current text, None where an origin is not known; `revision` is that of the current
-    text, None for a new page; `by` is the principal. `append` says that the page is a log. `dismissals` are a person's, by
-    the pair of statements.
+    `origins` belong to the units of the current text, None where an origin is not known; `revision` is that of the
+    current text, None for a new page; `by` is the principal. `append` says that the page is a log. `dismissals` are
+    contradictions that a person dismissed, by the digest of the two statements (`pair_digest`).
     """
 
     page: PageFacts

@@ -23,10 +23,11 @@ def unified_diff(
     most_characters: int = 6000,
     longest_line: int = LONGEST_LINE,
 ) -> str:
-    """Return the diff of two texts, "" if they are equal; longer than about `most_characters` it ends with what was cut.
+    """Return the diff of two texts, "" if they are equal.
 
-    At most `longest_line` characters of a line are shown. A line that differs only in its line end counts as changed, and its line
-    end is named.
+    A diff of more than about `most_characters` is cut, and ends with a note on what was cut. At most `longest_line`
+    characters of a line are shown. A line that differs only in its line end counts as changed, and its line end is
+    named.
     """
     old, new = _lines(before), _lines(after)
     groups = _groups(hunks(old, new), context)

@@ -21,7 +21,8 @@ from knowledge.pages.markdown.language import STOP_WORDS
 ROUGH = 4
 """Length of the word prefixes by which statements are matched cheaply, before they are parsed."""
 LONGEST_TEXT, MOST_STATEMENTS = 100_000, 1_000
-"""Characters and statements read of one text; the parts of a page that are compared are far smaller."""
+"""The most characters and the most statements that are read of one text. The compared parts of a page are far
+smaller."""
 LONGEST = 2_000
 """Characters read of a statement; a longer one is data, not prose."""
 LONGEST_KEY_LINE = 120

@@ -26,16 +26,18 @@ from knowledge.merge.claims.statement_reader import Claim, Polar
 
 RelationWord = Literal["contradict", "agree", "unrelated"]
 DifferenceKind = Literal["number", "unit", "date", "version", "negation", "antonym", "cell", "value"]
-"""The rules, by what differs. kb/concepts/contradictions.md explains each; a test compares the two."""
+"""The rules, each named after what differs. kb/concepts/contradictions.md explains each of them, as a test checks."""
 
 SAME_SUBJECT = 0.62
 """Subject similarity, 0..1, from which different figures are a contradiction."""
 SWAPPED_SUBJECT = 0.74
-"""The same if each side has a word that the other lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
+"""Subject similarity from which different figures are a contradiction although each side has a word that the other
+lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
 NEARLY_SAME = 0.78
-"""The same for a negation or an antonym: "caching is enabled for static files" does not contradict "disabled for dynamic pages"."""
+"""Subject similarity from which a negation or an antonym is a contradiction: "caching is enabled for static files"
+does not contradict "disabled for dynamic pages"."""
 ALIKE = 0.5
-"""If the subjects are at least so similar, equal figures are agreement."""
+"""Subject similarity, 0..1, from which equal figures are agreement."""
 LEAST_SHARED = 0.25
 """Weight of the shared words below which claims have nothing in common but figures."""
 SUBSTITUTED = 1.5
@@ -45,17 +47,17 @@ ADDED = 0.35
 PART_OF = 0.7
 """How much two terms with a common stem count, where 1 is a shared word: `timeout`, `timeouts`; `Frist`, `Kündigungsfrist`."""
 POLE_ALONE = 0.6
-"""How much a word that has an opposite weighs where the other side has neither end of its axis."""
+"""The weight of a word that has an opposite, if the other side has neither the word nor its opposite."""
 SPELLED_ALIKE = 0.8
 ALIGNED = 0.9
-"""How well two values must fit each other to be compared, if there are several."""
+"""How well two values must fit each other to be compared, if a statement has several."""
 TWO_NOUNS = 1.5
 NEAR_BEFORE, NEAR_AFTER = 4, 3
 """The number of terms before and after a figure that show what it counts."""
 MOST_VALUES = 24
 """Figures compared per statement; a statement with more is data, not prose."""
 MOST_TERMS = 80
-"""Terms compared per statement that the other side does not have."""
+"""Terms are compared one by one only if each statement has at most this many that the other lacks."""
 
 _PLACEHOLDERS = frozenset(
     ("-", "\u2013", "\u2014", "na", "n/a", "n. a.", "tbd", "todo", "?", "...", "none", "unknown", "unbekannt", "k. a.")
@@ -101,7 +103,7 @@ class _Match(NamedTuple):
 
 
 def rank(found: StatementRelation) -> tuple[int, float]:
-    """Return a sort key: contradictions above agreement, and the surer of two higher."""
+    """Return a sort key: contradictions rank above agreement, and of two equal relations the surer one ranks higher."""
     return ("unrelated", "agree", "contradict").index(found.relation), found.strength
 
 
@@ -330,9 +332,10 @@ def _opposite_conditions(ours: Claim, theirs: Claim) -> tuple[str, str] | None:
 
 
 def _pair_values(ours: Claim, theirs: Claim, *, alone: bool) -> list[tuple[Value, Value]]:
-    """Return the values of both sides that belong to each other; equal ones first, then by the words near them.
+    """Return pairs of values, one of each side, that belong to each other; pairs of equal values come first.
 
-    `alone` says that the only value on each side needs no words near it.
+    Values belong to each other by what they measure and by the words near them. With `alone`, the only value of one
+    side always belongs to the only value of the other.
     """
     left, right = ours.values[:MOST_VALUES], theirs.values[:MOST_VALUES]
     if not left or not right:
@@ -379,14 +382,14 @@ def _both_can_be_true(ours: Claim, theirs: Claim, differing: Sequence[tuple[Valu
     # "In v2 the limit is 5 requests", "in v3 the limit is 6 requests"
     if any(v.scope or w.scope for v, w in differing):
         return True
-    # Another figure goes with another date or version: "3.16 development begins: 2026-05-07" and "3.17 development begins:
-    # 2027-05-06". Unless one names the latest: then the whole statement is a revision.
+    # The figure changes together with a date or version, so both can be true: "3.16 development begins: 2026-05-07" and
+    # "3.17 development begins: 2027-05-06". But if one of them names the latest, the whole statement is a revision.
     dated = {v.dimension if v.dimension in _KIND else "" for v, _ in differing}
     revised = not {"latest", "current", "aktuell"}.isdisjoint(ours.bag | theirs.bag)
     if len(dated) > 1 and dated != {"date", "weekday"} and not revised:
         return True
     if len(differing) == 1:
-        # "At 100 °C at sea level", "at 90 °C at 3,000 m": only one side says for what it holds.
+        # "At 100 °C", "at 90 °C at 3,000 m": only one side says under which condition it holds.
         (v, w) = differing[0]
         return len(ours.values) != len(theirs.values) and any(
             value.guard and value.unit and value not in (v, w) for value in (*ours.values, *theirs.values)
@@ -457,7 +460,7 @@ def _little_differs(match: _Match, ours: Claim, theirs: Claim) -> bool:
 
 
 def _opposite_poles(ours: Claim, theirs: Claim, match: _Match | None) -> tuple[Polar, Polar] | None:
-    """Return words at opposite ends of one axis where the sides differ in an odd number of axes."""
+    """Return the words of both sides that are opposites; None unless the sides are opposite on an odd number of axes."""
     left, right = _ends(ours), _ends(theirs)
     opposite = [axis for axis in left if axis in right and left[axis].sign != right[axis].sign]
     # Two differences cancel each other: "disabling it is prohibited", "enabling it is permitted".
@@ -473,7 +476,10 @@ def _opposite_poles(ours: Claim, theirs: Claim, match: _Match | None) -> tuple[P
 
 
 def _ends(side: Claim) -> dict[str, Polar]:
-    """Return the statement's word on each axis of opposites, without the axes of which it names both ends."""
+    """Return the statement's word on each axis of opposites.
+
+    An axis is left out if the statement names both of its ends.
+    """
     found: dict[str, Polar] = {}
     both: set[str] = set()
     for pole in side.poles:

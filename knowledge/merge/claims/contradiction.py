@@ -65,8 +65,8 @@ def compare(
 ) -> StatementRelation:
     """Return the relation of two statements (sentence, item, row with its header, `key: value` line, paragraph).
 
-    In paragraphs, a contradicting sentence decides. The heading paths, where given, tell subjects apart that the statements
-    leave out.
+    In paragraphs, a contradicting sentence decides. If heading paths are given, statements under headings of different
+    subjects count as unrelated.
     """
     if plain_text(existing).casefold() == plain_text(new).casefold():
         return StatementRelation("agree", strength=1.0)
@@ -83,8 +83,9 @@ def compare(
 def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) -> list[FoundContradiction]:
     """Return the pairs of units that contradict each other, surest first, at most one for each pair of units.
 
-    Units without statements (headings, code, HTML, front matter) are left out. A new statement that the page has already does
-    not contradict the page elsewhere. This is cheap for texts that `claims_of` has read before.
+    Units without statements (headings, code, HTML, front matter) are left out. A new statement that the page already
+    has in one place does not contradict another place of the page. This is cheap for texts that `claims_of` has read
+    before.
     """
     # One language for all: single sentences are too short to tell theirs, and stems of two languages never match.
     language = most_likely_language(" ".join(unit.text for unit in existing_units[:SAMPLE]))
@@ -118,8 +119,8 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
 def _surest(disputes: Iterable[tuple[int, FoundContradiction]], agreement: Sequence[float]) -> list[FoundContradiction]:
     """Return the surest contradiction of each pair of units.
 
-    Each dispute has the index of its new statement in `agreement`, which holds the strength of that statement's best
-    agreement with the page.
+    `disputes` holds contradictions, each after the index of its new statement. `agreement` holds, at that index, how
+    strongly the statement agrees with the page at best.
     """
     found: dict[tuple[int, int], FoundContradiction] = {}
     surest_first = sorted(disputes, key=lambda one: (-one[1].comparison.strength, one[1].existing, one[1].new, one[0]))
@@ -196,7 +197,7 @@ def _sections_differ(ours: Sequence[str], theirs: Sequence[str], language: str) 
 
 
 def _compare_tables(existing: str, new: str) -> StatementRelation:
-    """Compare rows that may have their header and the line of dashes before them."""
+    """Compare table rows; either text may begin with the header and the line of dashes of its table."""
     ours, our_header = _rows(existing)
     theirs, their_header = _rows(new)
     if our_header and their_header and [c.casefold() for c in our_header] != [c.casefold() for c in their_header]:

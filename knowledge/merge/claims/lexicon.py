@@ -11,7 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Unit = tuple[str, tuple[float, ...]]
-"""The dimension of a unit and its size in base units, in each of its readings."""
+"""A unit: its dimension, and its size in base units for each way in which it can be read."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -40,7 +40,8 @@ NOT_NEGATING = re.compile(rf"\b(?:{'|'.join(_phrases(_TABLES['not_negating']))})
 OPPOSITES: Mapping[str, tuple[str, str]] = _TABLES["opposites"]
 SORTS: tuple[str, ...] = (*_TABLES["sorts"]["qualifying"], *_TABLES["sorts"]["other"])
 QUALIFYING: int = len(_TABLES["sorts"]["qualifying"])
-"""Number of leading entries of `SORTS` that set statements apart even when only one side uses a word of them."""
+"""This many entries at the beginning of `SORTS` set two statements apart even if only one of the two uses a word of
+the entry."""
 SYNONYMS = _by_word((group.split()[0], group) for group in _TERMS["synonyms"])
 GENERIC = _words(_TERMS["generic"])
 JOINING = _words(_TERMS["joining"])

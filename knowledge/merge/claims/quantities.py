@@ -29,9 +29,10 @@ _GROUPED = re.compile(r"\d{1,3}(?:([.,'\u2019_\u00a0\u202f ])\d{3})(?:\1\d{3})*(
 class Value:
     """A figure in a statement.
 
-    `dimension` is what it measures (`time`, `bytes`, `ratio`, `date`, `version`, `money:eur`, ..., "" for a bare number).
-    `low` and `high` are its readings in the dimension's base unit; they differ in a range. `parts` are those of a date or a
-    version. `position` counts the terms of the statement before it, `noun` is the term after it.
+    `dimension` is what it measures (`time`, `bytes`, `ratio`, `date`, `version`, `money:eur`, ..., "" for a bare
+    number). `low` and `high` hold its possible readings in the dimension's base unit; only in a range do the two
+    differ. `parts` are the parts of a date or a version. `position` is the number of terms before the figure in the
+    statement, and `noun` is the term after it.
     """
 
     dimension: str
@@ -125,7 +126,7 @@ def _compare_versions(ours: Value, theirs: Value) -> Relation:
 
 
 def _in_one_dimension(ours: Value, theirs: Value) -> tuple[Value, Value] | None:
-    """Return both in base units of one dimension, or None if they measure different things."""
+    """Return both values in base units of one dimension, or None if they measure different things."""
     a, b = ours.dimension, theirs.dimension
     if a == b:
         return ours, theirs

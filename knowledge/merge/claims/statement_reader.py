@@ -60,7 +60,11 @@ _OUTSIDE = Token("", "", "", 0)
 
 
 class Polar(NamedTuple):
-    """A word that has an opposite, and the end of their axis that the statement asserts: the other end if it is negated."""
+    """A word that has an opposite.
+
+    `axis` joins the two opposites. `sign` is the end of the axis that the statement asserts: the word's own end, or the
+    other one if the word is negated.
+    """
 
     axis: str
     sign: int
@@ -70,11 +74,12 @@ class Polar(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement. `terms` are its content words, in order, `words` the same as written; each of `names` names one particular thing.
+    """One statement.
 
-    `key` are the terms before the colon of a `key: value` line, `answer` is the text after it. `denied` are the terms after a
-    negation, `poles` the words that have an opposite. `conditions` say in which case the statement holds. `row` are the cells
-    of a table row.
+    `terms` are the stems of its content words, in order, and `words` are the same words as written. `names` are those
+    terms that name one particular thing. Of a `key: value` line, `key` holds the terms before the colon and `answer`
+    the text after it. `denied` are the terms after a negation, and `poles` the words that have an opposite.
+    `conditions` say in which case the statement holds. `row` holds the cells of a table row.
     """
 
     text: str
@@ -125,7 +130,7 @@ class _StatementReader:
         self.conditions: set[str] = set()
         self.in_condition = False
         self.pending = 0
-        """Negations whose word has not been reached yet."""
+        """The number of negations whose word has not been reached yet."""
         # "Die App erfasst den Standort nicht": these languages may put the negation behind the word that it denies.
         self.ends_denied = language in ("de", "nl", "sv", "da")
         self.bounds: set[int] = set()
@@ -538,7 +543,7 @@ class _StatementReader:
             return *lexicon.UNITS[name], name, place + 2
         single = len(token.text) == 1 and token.kind == "word" and token.text not in lexicon.SEPARATE_UNITS
         found_unit = None if single else lexicon.CASED_UNITS.get(token.text) or lexicon.UNITS.get(token.folded)
-        # "5 - in" and "3+ times" read on after the sign.
+        # In "5 - in" and "3+ times", the word after the sign is not a unit.
         if found_unit and not (token.kind == "word" and token.folded in ("may", "in", "times") and hyphen):
             return *found_unit, token.folded, place + 1
         before = self._text(at - 1)

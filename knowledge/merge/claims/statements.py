@@ -46,9 +46,9 @@ MOST_ORDERED = 300
 SAME_ORDER = 0.6
 """Share of a statement's terms that the other must have in the same order: `A calls B` is not `B calls A`."""
 LEAST_ORDER = 0.5
-"""The same share for two statements with one subject, and for paraphrases."""
+"""The share in the same order that is required of paraphrases, and of two statements with one subject."""
 ALL_IN_ORDER = 0.75
-"""The same share for a statement that replaces the other."""
+"""The share in the same order that is required of a statement that replaces another."""
 SAME_WORDS = 0.9
 PARAPHRASE = 0.6
 WORDS_OF_A_KEY_LINE = 6
@@ -113,7 +113,10 @@ class StatementReading:
 
     @cached_property
     def folded(self) -> str:
-        """The text without markup, case, quote style and final punctuation; code only without differences in white space."""
+        """The text without markup, case, quote style and final punctuation.
+
+        Code keeps all of that; only its white space is folded.
+        """
         if self.kind in _CODE:
             return " ".join(self.text.split())
         return self.plain.translate(_QUOTES).casefold().rstrip(" .;:!,")
@@ -144,13 +147,16 @@ class StatementReading:
 
     @cached_property
     def is_clear_alone(self) -> bool:
-        """Whether its subject is clear without its heading: a sentence's is, that of `timeout: 30` is not."""
+        """Whether its subject is clear without its heading.
+
+        The subject of a sentence is; that of `timeout: 30` is not.
+        """
         short = len(self.plain.split()) <= WORDS_OF_A_KEY_LINE and _KEY_LINE.match(self.text) is not None
         return len(self.subject) > 1 and not short
 
     @cached_property
     def limits(self) -> frozenset[str]:
-        """The words that negate or limit it (not, unless, only, before), and bounds as `least` and `most`."""
+        """The words that negate or limit it (not, unless, only, before). A bound is included as `least` or `most`."""
         said = frozenset(self.words)
         least, most = not said.isdisjoint(AT_LEAST), not said.isdisjoint(AT_MOST)
         # "More than 5 and less than 9" has both, and a text with "from 5 to 9" says the same with neither.
@@ -175,7 +181,7 @@ class StatementReading:
 
     @cached_property
     def content(self) -> tuple[str, ...]:
-        """Its words in order, without stop words: deciding ones as they are written, others as stems."""
+        """Its words in order, without stop words. Words in `deciding` are as written; the others are stems."""
         return tuple(
             word if word in self.deciding else stem(word, self.language)
             for word in self.words
@@ -233,7 +239,7 @@ class StatementReading:
 
 
 class Statement(NamedTuple):
-    """One statement of a text. `unit` is the index of its unit, `span` its place in that."""
+    """One statement of a text. `unit` is the index of its unit, and `span` its place in the text of that unit."""
 
     reading: StatementReading
     unit: int

@@ -47,7 +47,10 @@ _ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
 
 
 class Unwrapped(NamedTuple):
-    """Content without its date headings and prefixes. `hint` holds the other words of dropped headings, `dates` the dates."""
+    """Content without its date headings and prefixes.
+
+    `dates` are the dropped dates, and `hint` holds the other words of dropped headings.
+    """
 
     content: CutDocument
     hint: str = ""
@@ -98,8 +101,8 @@ def newest_first(page: CutDocument) -> bool:
 def without_dates(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapped:
     """Return `content` without dated headings and without `Update 2026-11-21:` before its text.
 
-    `known` holds the folded headings of the page; these are kept. If a dropped heading has words besides the date, they stay as
-    a heading if the page has it, and otherwise go into `hint`.
+    `known` holds the folded headings of the page; these are kept. If a heading has other words besides its date, and
+    the page has a heading of these words, they stay as a heading. Otherwise they go into `hint`.
     """
     parts: list[str] = []
     hints: list[str] = []

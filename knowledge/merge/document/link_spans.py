@@ -1,7 +1,8 @@
 """Finds the references of a page to others: every link, image and embed with its exact place. Pure, and linear in the length.
 
-Our own reader, since links are rewritten byte by byte when a page moves: markdown-it-py, which the tests compare it with, gives
-no places inside a line, and pyromark none of the path inside a link (kb/decisions/0051).
+This is our own reader, because links are rewritten byte by byte when a page moves, and no parser gives the exact
+places. markdown-it-py, which the tests compare this reader with, gives no places inside a line; pyromark gives no place
+of the path inside a link (kb/decisions/0051).
 
 Source: CommonMark 0.31.2, sections 4.7, 6.3 and 6.4 and the appendix "A parsing strategy"; GitHub Flavored Markdown for
 tables; Obsidian for wiki links.
@@ -110,7 +111,10 @@ class _Leaf(NamedTuple):
 
 
 def links_in(text: str) -> list[LinkSpan]:
-    """Return every reference to another file, in order: none to the web, within the page, in code or in comments."""
+    """Return every reference to another file, in order.
+
+    References to the web or within the page, in code or in comments are left out.
+    """
     if not any(mark in text for mark in ("](", "[[", "]:", "<")):
         return []
     return list(_remembered(text) if len(text) <= REMEMBERED_CHARACTERS else _found_in(text))
@@ -338,7 +342,7 @@ def _inline_target(body: str, at: int) -> tuple[int, int, int] | None:
 class _InlineReader:
     """One pass over the signs of a leaf: code and HTML first, then brackets from the inside out.
 
-    `labels` are those that definitions give.
+    `labels` are the labels for which the page has a link definition.
     """
 
     def __init__(self, body: str, labels: set[str]) -> None:

@@ -27,7 +27,7 @@ _LABEL_SIGNS = re.compile(r"([\[\]\\`*_<])")
 
 
 def resolve(page: str, link: LinkSpan, names: LinkTargets) -> str | None:
-    """Return the path that a link of `page` leads to, or None; if several pages have the name, the nearest."""
+    """Return the path that a link of `page` leads to, or None; of several pages with the name, that of the nearest."""
     return resolve_path(page, link.path, names, wiki=link.wiki)
 
 
@@ -56,10 +56,11 @@ def update_links(
 ) -> str:
     """Return the text of `page`, which may itself move, with its links rewritten so that they keep their targets.
 
-    `moves` gives new paths by old ones, `names` are those before the move. A link keeps its form: relative, from the
-    root, by name while that names one page only, with its suffix or without, with the words it shows. A link that still
-    leads there, and every other character, stays the same. In a canvas these are the links of its cards, and the paths of its files.
-    With `only`, other links stay as they are.
+    `moves` gives the new paths by the old ones. `names` finds the targets of links as they are before the move. A link
+    keeps its form: relative or from the root, with its suffix or without it, and with the words it shows. A link by
+    name stays a link by name as long as only one page has that name. A link that still leads to its target, and every
+    other character, stays the same. In a canvas, the links of its cards and the paths of its files are rewritten. Links
+    for which `only` returns False stay as they are.
     """
     if is_canvas(page):
         return moved_in_canvas(text, moves, lambda card: _updated(card, page, moves, names, only))
@@ -89,9 +90,11 @@ def _is_within(link: LinkSpan, spans: Sequence[tuple[int, int]]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A move as one page sees it: `page` becomes `now`, which is equal if only others move.
+    """A move as one page sees it.
 
-    `moves` gives new paths by old ones; `names` resolves links before the move, `after` once it is done.
+    `page` is the path of that page before the move, and `now` its path afterwards; the two are equal if only other
+    pages move. `moves` gives new paths by old ones. `names` finds the targets of links before the move, and `after`
+    those after it.
     """
 
     page: str
@@ -111,7 +114,7 @@ class _Move:
             return link.at, link.to, written
         if link.wiki and _NEVER_IN_WIKI.search(leads):
             return link.start, link.end, _as_inline(text, link, self.now, leads)
-        # The first that leads to the page and could mean no other: a name that is there twice is written as a path.
+        # The first spelling that leads to the page and can mean no other. If two pages have the name, that is a path.
         wanted = list(_wiki_paths(link, self.now, leads) if link.wiki else self._paths(link, led, leads))
         fits = (path for path in wanted if _leads_only(self.now, link._replace(path=path), leads, self.after))
         path = next(fits, wanted[-1])
@@ -120,7 +123,7 @@ class _Move:
     def _stays(self, link: LinkSpan, led: str, leads: str) -> bool:
         """Return whether the link needs no change, because it still leads to its target in the same way."""
         if led == leads and parent(self.page) == parent(self.now):
-            # Not so if a page comes that bears the name in the link, and is nearer.
+            # Not if the move brings a page that has the name in the link and is nearer.
             return resolve(self.now, link, self.after) == leads
         beside = joined(parent(self.now), link.path)
         if self._is_beside(link, led) and (beside is None or leads not in in_order(beside)):
@@ -133,8 +136,11 @@ class _Move:
         return beside is not None and led in in_order(beside)
 
     def _lost(self, link: LinkSpan, written: str) -> str:
-        """Return a broken link that leads to the same missing place: the page may exist for others, or be created later."""
-        # Relative ones would point somewhere else from the new folder.
+        """Return the path of a broken link, written so that it still leads to the same missing page.
+
+        Others may see that page, or it may be created later.
+        """
+        # A relative link would point somewhere else from the new folder.
         if link.wiki or link.path.startswith("/") or parent(self.page) == parent(self.now):
             return written
         there = joined(parent(self.page), link.path)
@@ -208,7 +214,7 @@ def _relative(directory: str, path: str, like: str) -> str:
 
 
 def _shortened(written: str, led: str, leads: str) -> Iterator[str]:
-    """Yield `leads` without its suffix or its index name where the link had none, then in full."""
+    """Yield `leads` without its suffix or its index name, if the link left that out; then yield it in full."""
     name = led.rpartition("/")[2]
     said = written.rstrip("/").rpartition("/")[2]
     if said == _stem(led) and is_markdown(name):
@@ -219,7 +225,7 @@ def _shortened(written: str, led: str, leads: str) -> Iterator[str]:
 
 
 def _wiki_paths(link: LinkSpan, now: str, leads: str) -> Iterator[str]:
-    """Yield targets for a wiki link to `leads`: a name if it was one, else a path of the same kind; then any that fits."""
+    """Yield paths for a wiki link to `leads`: first one of the link's own kind (name, relative, rooted), then any others."""
     short = leads if is_markdown(link.path) or not is_markdown(leads) else without_suffix(leads)
     if "/" not in link.path:
         yield short.rpartition("/")[2]
@@ -247,7 +253,10 @@ def _as_inline(text: str, link: LinkSpan, now: str, leads: str) -> str:
 
 
 def _written(link: LinkSpan, before: str, path: str) -> str:
-    """Return `path` in the link's spelling: parts that are in `before` as written there, others escaped as needed."""
+    """Return `path` in the link's spelling.
+
+    Folder and file names that are also in `before` stay as written there; others are escaped as needed.
+    """
     kept = {unescaped_path(part, link.form): part for part in before.split("/")}
     never = _NEVER_IN_HTML if link.form == "html" else _NEVER_BARE
     if link.bracketed and "%20" not in before:

@@ -1,7 +1,7 @@
 """Matches recorded origins to the units of a page that may have been edited in the meantime. Pure.
 
-Equal text in the same section first, then equal text elsewhere, then text that is nearly the same. A text that fits two origins
-equally well gets neither: an origin is found or unknown, never guessed (kb/decisions/0026).
+Equal text in the same section is matched first, then equal text elsewhere, then text that is nearly the same. A text
+that fits two origins equally well gets neither: an origin is found or unknown, never guessed (kb/decisions/0026).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from knowledge.search.query.analysis import words
 NEAR = 0.7
 """Likeness, 0..1, from which two texts count as one text before and after an edit."""
 CLEARER_BY = 0.05
-"""How much nearer the nearest text must be than the second nearest."""
+"""By how much the likeness of the most similar text must exceed that of the second most similar one."""
 SAME_SECTION = 0.03
 """Bonus for staying in the same section."""
 FEW_WORDS = 6
 """For texts of up to this many words, letters are compared, because one changed word of three is not a third of the text."""
 RARE = 24
-"""The most texts that may share a word for it to make two texts candidates."""
+"""Two texts that share a word are compared only if at most this many texts have that word."""
 MOST_CANDIDATES = 24
 LONGEST_COMPARED = 20_000
 
@@ -36,8 +36,8 @@ LONGEST_COMPARED = 20_000
 class PageFacts:
     """Facts about a whole page, for units without their own origin.
 
-    `source` is the page's own. `tracked` is true if this server ever wrote the page: then a unit without an origin was written
-    by someone unknown.
+    `tracked` is true if this server ever wrote the page. A unit without an origin comes from `source` on an untracked
+    page; on a tracked page, someone unknown wrote it.
     """
 
     path: str
@@ -56,8 +56,8 @@ def presumed_origin(unit: Unit, page: PageFacts, rules: Rules = DEFAULT_RULES) -
 def trace_origins(units: Sequence[Unit], known: Sequence[Origin], before: Sequence[Unit] | None) -> list[Origin | None]:
     """Return the origin of each unit, None where it is not known.
 
-    `known` are the origins of the page when this server last wrote it, `before` its units then. Each origin goes to at most one
-    unit. A unit whose value changed loses its origin: its source never said that.
+    `known` are the origins that the page had when this server last wrote it, and `before` are the units that it had
+    then. Each origin goes to at most one unit. A unit whose value changed loses its origin: its source never said that.
     """
     here = [unit_digest(unit.text) for unit in units]
     placed = [(digest, unit.section) for digest, unit in zip(here, units, strict=True)]
@@ -89,7 +89,8 @@ def origins_after(
 ) -> list[Origin]:
     """Return the origin of every unit of an edited text: `new` where its text is new, otherwise the one it had.
 
-    `origins` belong to `before`, the units of the text that was edited. A unit without one there keeps the presumed one.
+    `origins` belong to `before`, the units of the text that was edited. A unit of `before` whose origin is None keeps
+    the presumed origin.
     """
     placed = [
         _at(origin or presumed_origin(unit, page, rules), unit) for unit, origin in zip(before, origins, strict=True)
@@ -109,9 +110,10 @@ def _at(origin: Origin, unit: Unit) -> Origin:
 def _differing(
     placed: Sequence[tuple[bytes, tuple[str, ...]]], were: Sequence[tuple[bytes, tuple[str, ...]]]
 ) -> tuple[int, int, int]:
-    """Return the stretch that differs: its first index, and its end among the units and among the origins.
+    """Return the stretch where units and origins differ: its first index, its end in the units, its end in the origins.
 
-    Returns everything if a text from an unchanged end also occurs in between, since it may be either of the two.
+    The stretch is everything if a text of an unchanged end also occurs in between: then nobody knows which copy has
+    which origin.
     """
     same, tail = common_ends(placed, were)
     last, end = len(placed) - tail, len(were) - tail
@@ -132,7 +134,10 @@ class _Tracing:
         self.taken: set[int] = set()
 
     def pair_equal(self, unit_keys: Sequence[object], origin_keys: Sequence[object]) -> None:
-        """Pair units and origins with equal keys, in order, if they are equally many or all those origins are alike."""
+        """Pair units and origins of equal key, in order.
+
+        This is done for a key that as many units as origins have, or whose origins are all alike.
+        """
         waiting: defaultdict[object, list[int]] = defaultdict(list)
         for index in self.indexes:
             if index not in self.taken:

@@ -127,7 +127,10 @@ def heading_level(heading: DocumentPiece) -> int:
 
 
 class _SectionPiece(NamedTuple):
-    """A piece that begins `below` lines below the first one of its section; `level` and `title` are a heading's."""
+    """A piece that begins `below` lines below the first line of its section.
+
+    `level` and `title` are those of a heading.
+    """
 
     kind: PieceKind
     text: str

@@ -76,9 +76,9 @@ def confidence(
 ) -> Confidence:
     """Return the confidence at `now` of a claim of `source` that was observed at `observed_at`.
 
-    `authority` is the caller's claim and can only lower what the rules give; for a source of `INHERITING` it is the authority that the
-    server found, which no caller can raise. `corroborated_by` are lineages that the server has
-    verified. An unknown time counts as long ago.
+    `authority` is what the caller claims, and can only lower what the rules give. For a source whose kind is in
+    `INHERITING`, it is the authority that the server has looked up, which no caller can raise. `corroborated_by` are
+    lineages that the server has verified. An unknown time counts as long ago.
     """
     recency = 0.0
     if observed_at is not None:
@@ -178,8 +178,8 @@ def _aware(moment: datetime) -> datetime:
 def rules_of(front_matters: Sequence[Mapping[str, object]]) -> tuple[Rules, tuple[str, ...]]:
     """Return the rules set by these front matters, given nearest `_index.md` first, and the problems found in them.
 
-    The nearest wins, key by key. An invalid value is ignored and named in a sentence; so are weights that do not add up to
-    1, which are scaled until they do.
+    The nearest wins, key by key. An invalid value is ignored; weights that do not add up to 1 are scaled until they do.
+    Each of the problems is a sentence about one such case.
     """
     rules, problems = DEFAULT_RULES, list[str]()
     for metadata in reversed(front_matters):

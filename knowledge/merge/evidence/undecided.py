@@ -81,7 +81,7 @@ def undecided(
 
 
 def _left_by_rules(w: Weighing) -> list[Statement]:
-    """Return the new statements that the rules leave open, in units where they flag nothing."""
+    """Return the new statements that the rules leave open; units in which a rule flags a contradiction are left out."""
     left: list[Statement] = []
     for number in sorted(w.findings):
         found = w.findings[number]

@@ -289,7 +289,7 @@ class Weighing:
         return self.is_recorded[number] and self.is_same_source(number) and self.in_same_section(unit, number)
 
     def dismissal(self, existing: str, new: str) -> Dismissal | None:
-        """Return a person's dismissal of the contradiction between two statements, unless one decided otherwise since."""
+        """Return a person's dismissal of the contradiction between two statements, unless a person has decided otherwise since."""
         if not self.setting.dismissals or any(one in existing for one in self.evidence.against):
             return None
         return self.setting.dismissals.get(pair_digest(_side_text(existing), _side_text(new)))
@@ -465,7 +465,10 @@ class Weighing:
         self.replaced_units.add(there)
 
     def update_unit(self, number: int, unit: Unit, there: int, gone: Sequence[str] = ()) -> None:
-        """Put an incoming unit in the place of one of the page, in its form; `gone` are words that are lost with it."""
+        """Put an incoming unit in the place of unit `there` of the page, in the form of that unit.
+
+        `gone` are words of the old unit that are lost.
+        """
         text = self.splicer.with_ends(in_form_of(self.units[there], unit))
         self.replace_text(there, text, self.update_verdict(there, gone))
         self.matched[number] = there
@@ -485,7 +488,7 @@ class Weighing:
 
 
 def dismissed(dismissal: Dismissal) -> str:
-    """Return why a statement is not written after a person has dismissed its contradiction, as `Weighing.retain` says it."""
+    """Return why a statement is not written after a person has dismissed its contradiction, worded for `Weighing.retain`."""
     kept = (
         "kept the existing text"
         if dismissal.ruling == "existing"

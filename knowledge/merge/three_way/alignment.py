@@ -17,7 +17,7 @@ ALIKE = 0.4
 MOST_PAIRS = 4_096
 """Pairs between two matches that are compared one by one."""
 LOOKED_AT = 4_000
-"""Characters at either end of a text that count for its likeness."""
+"""This many characters at each end of a text count for its likeness."""
 REMEMBERED = 1_024
 """Texts whose words are cached, because one is compared with several others."""
 BODY = 7
@@ -108,7 +108,7 @@ def _most_alike(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike:
     """Return the pairs, increasing on both sides, whose likenesses have the highest sum."""
     n, m = len(base), len(side)
     if n == m == 1 and base[0].kind == side[0].kind and base[0].kind not in _NAMED:
-        return []  # it is in its place, alike or not
+        return []  # `_in_place` pairs the two, whether alike or not
     if n * m > MOST_PAIRS:
         # Much was rewritten: only what is alike at the same distance from the beginning is found, in one pass.
         return [(at, at) for at in range(min(n, m)) if alike(base[at], side[at]) >= ALIKE]

@@ -1,4 +1,7 @@
-"""A person's text of a whole page and what others wrote to it meanwhile: both sides where they differ, or the one taken. Pure."""
+"""Joins a person's text of a whole page with what others wrote to the page meanwhile. Pure.
+
+Where the two conflict, the result has both sides, marked, or the side that the person took.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def with_both_sides(base: str, now: str, yours: str, *, mark: str = YOURS_MARK) 
 
 
 def with_sides_taken(base: str, now: str, yours: str, taken: Sequence[SideTaken | None]) -> str:
-    """Return the same with the side of each conflict that is `taken`; where none is, with both, marked."""
+    """Return the page as `with_both_sides` does, but with only the side of each conflict that is `taken`.
+
+    `taken` follows the order of the conflicts. A conflict whose entry is None or missing has both sides, marked.
+    """
 
     def side(number: int, conflict: Conflict) -> str:
         take = taken[number] if number < len(taken) else None
@@ -48,7 +54,10 @@ def is_unsettled(text: str) -> bool:
 
 
 def as_sent(before: str, text: str) -> str:
-    """Return the text to send: a text without front matter leaves the page's own as it is, so a removed one is sent empty."""
+    """Return the text to send, with an empty front matter if the person removed the page's own.
+
+    A text without any front matter would leave the page's own as it is.
+    """
     had, has = before.startswith("---"), text.startswith("---")
     return f"---\n---\n{text}" if had and not has else text
 

@@ -35,10 +35,12 @@ from knowledge.merge.three_way.sequence import Clash, PartJoin, SequenceMerge
 from knowledge.merge.three_way.unit_changes import UnitChange, changes_between
 
 _EDGES = {"fence": (1, 1), "html": (1, 1), "quote": (0, 0), "comment": (1, 1), "code": (0, 0)}
-"""Kinds joined by lines, with how many lines at their beginning and end must stay: what opens and closes them."""
+"""Kinds joined by lines. The numbers say how many lines must stay at the beginning and at the end: the lines that
+open and close the block."""
 _CALLOUT = re.compile(r"[ \t]*>[ \t]*\[!")
 _WHOLE = frozenset({"front", "fence", "html", "quote", "comment", "code", "table"})
-"""Kinds of blocks of which a half would mean something different: joining by plain lines must leave them as one side has them."""
+"""Kinds of blocks of which a half would mean something different. After joining by plain lines, such a block must be
+as one side has it."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _NO_FRONT = "---\n---\n"
 _ATX = re.compile(r"( {0,3}#{1,6})([ \t]+)([^\r\n]*)([\r\n]*)$")
@@ -94,7 +96,7 @@ def join(base: CutDocument, current: CutDocument, incoming: CutDocument) -> Join
 
 
 def _line_end(*texts: str) -> str:
-    """Return the line end of the first line that has one in the first text that has any; LF without."""
+    """Return the first line end in the first of `texts` that has any; LF if none has."""
     return next((found[0] for text in texts if (found := _LINE_END.search(text))), "\n")
 
 
@@ -104,7 +106,7 @@ def _bare_last(text: str) -> str:
 
 
 def _as_written(text: str, document: str) -> str:
-    """Return a part of a document without the line end that its last line does not have."""
+    """Return `text`, a part of `document`, without its last line end if it is the last part and the document has no line end there."""
     return _bare_last(text) if not document.endswith(("\n", "\r")) and document.endswith(_bare_last(text)) else text
 
 
@@ -140,7 +142,7 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, 
     """Return the document joined by its blocks and its clashes; None if the result is not as planned."""
     base = b.nodes
     if _has_front(o.nodes) and _has_front(t.nodes) and not _has_front(base):
-        # Both sides gave the page a front matter: over an empty one in the base the two meet key by key.
+        # Both sides gave the page a front matter: with an empty one in the base, the two are joined key by key.
         base = [AlignedNode("front", "", None, ""), *base]
     versions = follow_moves(base, o.nodes, t.nodes, _likeness)
     merge = SequenceMerge(versions, join_block, gap=eol, rescue=_rescued)
@@ -153,7 +155,7 @@ def _by_blocks(b: _Parts, o: _Parts, t: _Parts, eol: str) -> tuple[CutDocument, 
         bom=t.bom if o.bom == b.bom else o.bom,
         lead=t.lead if o.lead == b.lead else o.lead,
     )
-    # How theirs ends counts where their last block is the last.
+    # If only theirs changed how the document ends, and their last block is the last, it ends as theirs does.
     last = merge.kept[-1].theirs if merge.kept else -1
     if (b.closed, b.end) == (o.closed, o.end) and last == len(versions.theirs) - 1:
         frame = frame._replace(closed=t.closed, end=t.end)
@@ -187,7 +189,7 @@ def _assembled(frame: _Parts, parts: Sequence[AlignedNode]) -> str:
 
 
 def _not_as_planned(document: CutDocument, parts: Sequence[AlignedNode]) -> list[int]:
-    """Return the parts after which a blank line may be missing, where the cut document is not what was planned."""
+    """Return the indexes of the parts after which a blank line may be missing; none if the document is cut as planned."""
     pieces = [piece for piece in document.pieces if piece.kind != "blank"]
     for at, node in enumerate(parts):
         if at >= len(pieces):

@@ -58,7 +58,10 @@ class _Tally(NamedTuple):
 
 
 def _out_of_bounds(tally: _Tally) -> tuple[set[str], set[str]]:
-    """Return the lines that are there too often, and too seldom; a line that clashes may be there as often as in ours."""
+    """Return the lines that the result has too often, and those that it has too seldom.
+
+    A line of a clash may also occur as often as in our version.
+    """
     base, ours, theirs, joined, clashing = tally
     doubled: set[str] = set()
     lost: set[str] = set()
@@ -128,7 +131,7 @@ def _unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
             mine, other = merge.ours[kept.ours], merge.theirs[kept.theirs]
             put_together.append(_count([merge.base[at].text], [mine.text], [other.text], [kept.node.text]))
     tally = _count(base, ours, theirs, joined, merge.clashes)
-    # A line that was put together from words of both sides is on neither, and is not looked for.
+    # A line that was put together from words of both sides is in neither version, so it is not counted.
     for inner in put_together:
         more, less = _out_of_bounds(inner)
         for line in less | {line for line in more if not inner.ours[line] and not inner.theirs[line]}:
@@ -138,7 +141,11 @@ def _unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
 
 
 def _nearly_unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
-    """Return new lines that resemble lines that a clash kept, and removed lines that resemble lines that a clash refused."""
+    """Return the lines that are nearly doubled, and those that are nearly lost.
+
+    The former are new lines that resemble a line that a clash kept, the latter removed lines that resemble a line that
+    a clash kept out.
+    """
     staying, refused = _staying_and_refused(merge.clashes)
     there = {kept.ours for kept in merge.kept}
     came = _lines_of(kept.node.text for kept in merge.kept if kept.ours < 0)
@@ -147,7 +154,7 @@ def _nearly_unaccounted(merge: SequenceMerge) -> tuple[set[str], set[str]]:
 
 
 def _staying_and_refused(clashes: Iterable[Clash]) -> tuple[Counter[str], Counter[str]]:
-    """Return the lines of clashes that stay though theirs lacks them, and those that only theirs has."""
+    """Return the lines that stay because of a clash although theirs lacks them, and the lines of clashes that only theirs has."""
     staying: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     for clash in clashes:

@@ -113,8 +113,8 @@ class Group(NamedTuple):
 
 
 Meets = Callable[[int, int, LineHunk, Sequence[LineHunk]], bool]
-"""Whether a change belongs to a group: called with the base's stretch that the group is about, the change, and the other side's
-changes in the group."""
+"""Decides whether a change belongs to a group. The arguments are the start and the end of the group's stretch of the
+base, the change, and the other side's changes in the group."""
 
 
 def grouped(
@@ -128,7 +128,8 @@ def grouped(
             low, high, x = mine[x].start, mine[x].end, x + 1
         else:
             low, high, y = other[y].start, other[y].end, y + 1
-        # A change that meets the group makes it longer, and so another change of the other side may meet it then.
+        # A change that meets the group may make its stretch longer, so that another change of the other side meets it
+        # too.
         while True:
             if x < len(mine) and ours_meet(low, high, mine[x], other[right:y]):
                 high, x = max(high, mine[x].end), x + 1
@@ -197,7 +198,7 @@ def join_insertions(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
 
 
 def span_of(changed: Sequence[LineHunk], low: int, high: int) -> tuple[int, int]:
-    """Return the span that a side has for `base[low:high]`, given its changes in there, at least one."""
+    """Return the span of a side that corresponds to `base[low:high]`; `changed` are the side's changes there, at least one."""
     return changed[0].first - (changed[0].start - low), changed[-1].last + (high - changed[-1].end)
 
 
@@ -281,7 +282,10 @@ def _walked_back(trace: Sequence[dict[int, int]], d: int, x: int, y: int) -> lis
 
 
 def _in_order_of_appearance(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the matches of the first `x` with the first `x`, the second with the second, and so on; only those in one order."""
+    """Return matches of equal keys by occurrence: the first of a key with the first, the second with the second, and so on.
+
+    Of these, the longest selection that is in the same order on both sides is returned.
+    """
 
     def numbered(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
         seen: Counter[int] = Counter()

@@ -113,9 +113,10 @@ def _segment(
     there: Sequence[int],
     owner: Mapping[int, int],
 ) -> _MovedRun | None:
-    """Return the part of `other` that corresponds to `run`, with additions, and where it goes; None if it is not contiguous.
+    """Return the stretch of `other` that corresponds to `run`, and where it goes; None if it is not contiguous.
 
-    `there` gives the index of each part of `base` in `other`, `owner` the reverse.
+    Parts that the other side added to the run belong to the stretch. `there` gives the index of each part of `base` in
+    `other`, `owner` the reverse.
     """
     places = [there[at] for at in range(run.start, run.end) if there[at] >= 0]
     # The other side removed all of the run, so it has nothing to move.
@@ -131,7 +132,7 @@ def _segment(
         end += 1
     following = (at for at in range(run.before, len(base)) if there[at] >= 0 and not run.start <= at < run.end)
     before = next((there[at] for at in following), len(other))
-    # A stretch cannot go into itself.
+    # A stretch can't be moved into itself.
     return None if start < before < end else _MovedRun(start, end, before)
 
 

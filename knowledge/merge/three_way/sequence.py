@@ -115,9 +115,10 @@ class SequenceMerge:
     def _meets(
         self, side: Sequence[AlignedNode], low: int, high: int, hunk: LineHunk, others: Sequence[LineHunk]
     ) -> bool:
-        """Return whether a side's `hunk` changes what was changed between `low` and `high`.
+        """Return whether a side's `hunk` is about the same stretch of the base as the changes between `low` and `high`.
 
-        So does an addition to a section that the other side removed; `others` are that side's changes there.
+        An addition to a section that the other side removed is, too. `others` are the other side's changes in the
+        stretch.
         """
         if hunk.start < high or (hunk.start == high == low == hunk.end):
             return True
@@ -192,7 +193,7 @@ class SequenceMerge:
         self.clashes += joined.clashes
         if joined.text is None:
             self.clashes.append(Clash(base.text, ours.text, theirs.text, ours.line, ours.section))
-        # "": each side removed what the other had left of it.
+        # "" means that each side removed the part of it that the other had left.
         if joined.text != "":
             text = ours.text if joined.text is None else joined.text
             self.kept.append(KeptPart(ours._replace(text=text), x, y, joined.text is not None and not joined.clashes))
@@ -253,7 +254,10 @@ def _changes(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Seque
 
 
 def _by_depth(ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:
-    """Return both in their orders: text before new sections, deeper sections before others, ours first at the same depth."""
+    """Return the parts that both sides added, each side's in its own order.
+
+    Text comes before new sections, deeper sections before others, and ours first at the same depth.
+    """
     entries: list[tuple[int, int, KeptPart]] = []
     for side, added in enumerate((ours, theirs)):
         depth = BODY

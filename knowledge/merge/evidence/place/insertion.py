@@ -44,7 +44,8 @@ def place_new_texts(w: Weighing) -> None:
 def _followed_units(w: Weighing) -> dict[int, int]:
     """Map the line of each incoming unit to the page unit that it should follow, so that text sent together stays together.
 
-    That is the page's copy of the last incoming unit before it, under the same heading, that the page already has.
+    Of the incoming units before it under the same heading, the last one that the page already has decides: its copy on
+    the page is the unit to follow.
     """
     firsts = Counter(map(_first_line, w.units))
     last: dict[tuple[str, ...], int] = {}
@@ -69,9 +70,10 @@ def _first_line(unit: Unit) -> str:
 
 
 def _put_beside(w: Weighing, new: NewText, followed: int | None) -> bool:
-    """Put a text right after the page unit that it belongs to, as an item if that is one; return False if there is none.
+    """Put a text right after the page unit that it belongs to; return False if there is no such unit.
 
-    That is the unit it says more about, if that lies in the text's section, else `followed`: the unit it came after.
+    That is `new.beside`, the unit that the text says more about, if it lies in the text's section. Otherwise it is
+    `followed`, the unit that the text came after. After a list item, the text becomes an item.
     """
     says_more = new.beside is not None and w.in_same_section(new.unit, new.beside)
     beside = new.beside if says_more else followed
@@ -80,7 +82,7 @@ def _put_beside(w: Weighing, new: NewText, followed: int | None) -> bool:
     old = w.units[beside]
     if old.kind in ("row", "front") or (w.within is not None and not w.lies_in(old.piece, w.within)):
         return False
-    # A whole paragraph that only followed an item is a paragraph below the list.
+    # A whole paragraph that only came after an item becomes a paragraph below the list.
     is_paragraph = new.whole and new.unit.kind == "paragraph" and not says_more
     if old.kind == "item" and new.unit.kind in ("item", "paragraph") and not is_paragraph:
         ((_, insertion),) = ListForm(w.splicer, old.piece).insertions([new.unit], after=beside)

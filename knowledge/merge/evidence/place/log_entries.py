@@ -47,7 +47,10 @@ def append_entry(w: Weighing, content: CutDocument, within: PageSection | None) 
 
 
 def _entry_place(w: Weighing, named: PageSection | None, *, has_heading: bool) -> tuple[Placement, bool]:
-    """Return where the entry goes, and whether as a block: under its heading, before the newest, or at the end."""
+    """Return where the entry goes, and whether it is inserted as a block.
+
+    It goes under the `named` heading, or before the newest entry if that is the first of the log, or at the end.
+    """
     pieces = w.page.pieces
     if named is not None and named.heading is not None:
         last = w.placer.last_written(named.end, named)

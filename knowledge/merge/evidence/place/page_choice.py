@@ -27,7 +27,7 @@ from knowledge.merge.evidence.place.text_form import form_fits
 from knowledge.merge.model import DocumentPiece, OfferedPlace
 
 MOST_OPENED = 10
-"""The likeliest pages, whose sections are compared."""
+"""Sections are compared on this many of the likeliest pages."""
 OF_TEXT = PageSigns(
     rank=1.3,
     words=17.5,
@@ -40,7 +40,8 @@ OF_TEXT = PageSigns(
     has_heading=0.0,
     sister=0.0,
 )
-"""Fitted by a softmax over the sections of the pages that search finds, on pieces of public documentation (kb/decisions/0086)."""
+"""The weights for a text without a heading. They were fitted by a softmax over the sections of the pages that search
+finds, on pieces of public documentation (kb/decisions/0086)."""
 OF_SECTION = PageSigns(
     rank=1.0,
     words=12.5,
@@ -53,20 +54,21 @@ OF_SECTION = PageSigns(
     has_heading=-3.0,
     sister=8.0,
 )
-"""The same for a text that begins with a heading, which shares more words with the title of its page."""
+"""The weights for a text that begins with a heading; such a text shares more words with the title of its page."""
 FORM = 0.6
-"""Weight of a text's form among the texts of a section."""
+"""Weight of how well a text's form fits the texts of a section."""
 LIST = 1.2
 """Weight of a list in the section, for an item."""
 LEAST_SHARE = 0.00005
-"""Taken for the share of a section whose rounded share is 0."""
+"""The share that a section counts as having if its rounded share is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnplacedText:
-    """A text for a directory, and the pages there that search finds for it, best first; sister pages of these come last.
+    """A text for a directory, and the `pages` of the directory that search finds for it.
 
-    `found` are the sections that search finds, as path and section, best first.
+    `pages` are best first, with sister pages of those found at the end. `found` are the sections that search finds, as
+    path and section, best first.
     """
 
     content: str
@@ -76,7 +78,10 @@ class UnplacedText:
 
 
 class _ScoredPlace(NamedTuple):
-    """A place and the logarithm of its likelihood, to which one constant may be added for all places."""
+    """A place, and the logarithm of its likelihood.
+
+    `score` is comparable between places only: one unknown constant may be added to all of them.
+    """
 
     path: str
     section: tuple[str, ...]
@@ -142,7 +147,8 @@ def _places_of_section(
 def candidate_places(unplaced: UnplacedText) -> Sequence[PlaceCandidate]:
     """Return the sections of the likeliest pages, for a text without a heading.
 
-    The likelihood of one is the page's share, times the section's share of the page, times how well the text's form fits there.
+    The likelihood of a section is the page's share, times the section's share of the page, times how well the text's
+    form fits there.
     """
     content = unplaced.content[:LONGEST_COMPARED]
     text = next((unit for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)

@@ -46,25 +46,29 @@ class PageSigns(NamedTuple):
     """The signs that one of several pages is the place of a text."""
 
     rank: float
-    """Minus the logarithm of its place in the search, from 2."""
+    """Minus the logarithm of its place in the search; the first place counts as 2."""
     words: float
     """Cosine of the words of text and page."""
     names: float
     """Cosine of the words of the text with those of the page's path and title."""
     relative: float
-    """Share of the text's relative links that would lead from the page to a place that these pages link to, 0..1."""
+    """Share of the text's relative links that, seen from this page, lead to one of `pages` or to a place that one of
+    them links to, 0..1."""
     labels: float
-    """The reference links of the text (`[label]`) that the page defines, weighted by rarity: the fewer pages define one, the more."""
+    """The number of the text's reference links (`[label]`) that the page defines; a link counts for more if fewer
+    pages define it."""
     definitions: float
-    """Share of the text's link definitions that the page uses and does not have, 0..1."""
+    """Share of the text's link definitions that the page uses but does not have, 0..1."""
     said: float
-    """Share of a repeated text that the page has already, 0..1; 0 if fewer than two pages have the text."""
+    """Share of the text that the page has already, 0..1; always 0 if fewer than two pages have the text."""
     twin: float
-    """For a repeated text: how alike the headings are to those of a page that has the text (Jaccard), if this one lacks it."""
+    """For a text that two or more pages have: likeness of this page's headings to those of a page that has the text
+    (Jaccard, at best), times the share of the text that this page lacks."""
     has_heading: float
     """For a text whose heading two or more pages have: 1 if this page has it too."""
     sister: float
-    """For such a text: how alike the headings are to those of a page that has its heading (Jaccard), if this one lacks it."""
+    """For a text whose heading two or more pages have: likeness of this page's headings to those of a page that has
+    the heading (Jaccard, at best); 0 if this page has it too."""
 
 
 def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[PageSigns]:

@@ -21,9 +21,10 @@ from knowledge.merge.model import Unit
 from knowledge.search.query.analysis import is_stop_word
 
 NOT_FOUND = 200
-"""Rank that a section counts as having which search did not find."""
+"""The rank of a section that search did not find."""
 SMOOTHED = 60
-"""Words of the page that are added to those of its section."""
+"""This many words, distributed as on the whole page, are added to the words of a section: a short section says little
+about which words are likely in it."""
 
 _NUMBER = re.compile(r"\s*(\d{1,9})[.)]\s")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -47,9 +48,9 @@ class PlaceSigns(NamedTuple):
     page_names: float
     page_twin: float
     sections: float
-    """Logarithm of the number of sections of its page that could be meant."""
+    """Logarithm of the number of sections of its page."""
     share: float
-    """Logarithm of its share of its page."""
+    """Logarithm of its share of the likelihood of all sections of its page."""
     words: float
     heading: float
     meaning: float
@@ -57,42 +58,45 @@ class PlaceSigns(NamedTuple):
     length: float
     has_list: float
     form: float
-    """How well the text's form fits those of the section's texts of its kind."""
+    """How well the form of the text fits the section's texts of the same kind (`form_fits`)."""
     texts: float
-    """Logarithm of one plus the number of its texts."""
+    """Logarithm of one plus the number of texts in the section."""
     of_kind: float
-    """Share of these that are of the text's kind."""
+    """Share of the section's texts that are of the same kind as the text."""
     cosine: float
-    """Cosine of the words, rare among all these sections."""
+    """Cosine of the words of text and section; words that few of the sections have count for more."""
     cosine_rank: float
     bm25: float
     bm25_rank: float
     says: float
-    """Likeness to the text of its kind that is most like it (Dice coefficient)."""
+    """Likeness of the text to the most similar text of its kind in the section (Dice coefficient)."""
     own_words: float
-    """How much likelier the words are in the section than on its page, for each word."""
+    """How much likelier the words of the text are in the section than on its whole page (sum of the logarithms,
+    divided by the square root of the number of words)."""
     before: float
-    """Cosine with the section before it."""
+    """The sign `cosine` of the section before it."""
     after: float
     begins: float
-    """Share of the texts of its kind that begin with the same word."""
+    """Share of the section's texts of the same kind that begin with the same word as the text."""
     begins_so: float
-    """Share of them that begin with the same kind of word."""
+    """Share of the section's texts of the same kind that begin with the same kind of word as the text."""
     size: float
-    """How near the text's length is to theirs."""
+    """Minus the difference between the logarithms of the text's length and of the usual length of the section's
+    texts of its kind."""
     leads_in: float
-    """For a text that ends with a colon: share of the section's paragraphs that do."""
+    """For a text that ends with a colon: share of the section's paragraphs that end with one."""
     led_to: float
-    """For such a text: 1 if the section has a list, code or table."""
+    """For a text that ends with a colon: 1 if the section has a list, code or a table."""
     numbered: float
-    """For a numbered step: 1 if the section has numbered steps, and 1 more if this could be the next of them."""
+    """For a numbered step: 1 if the section has numbered steps, 2 if the number of this one also continues theirs or
+    is among them."""
     is_item: float
     terms: float
     """Logarithm of one plus the number of different words of the text."""
 
 
 class PlaceCandidate(NamedTuple):
-    """A section that a text could go into, with what is known about its page and about it."""
+    """A section that a text could go into, with the signs of the section and of its page."""
 
     path: str
     placer: Placer

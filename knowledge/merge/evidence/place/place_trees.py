@@ -49,7 +49,7 @@ def stored_trees() -> Trees:
 
 
 def read_trees(text: str) -> Trees:
-    """Return the trees of such a file."""
+    """Return the trees in `text`, a file of the form that `stored_trees` reads."""
     trees = json.loads(text)["trees"]
     number = {name: at for at, name in enumerate(PlaceSigns._fields)}
     return Trees(

@@ -1,7 +1,7 @@
 """Finds where a snippet that came without a place belongs on a page. Pure.
 
 It looks first by heading, then by likeness: each section gets a share of all sections' likelihood, and the text is put
-into the first only if its share is large enough; otherwise the caller is asked. Nothing is put into the middle of a
+into the likeliest only if its share is large enough; otherwise the caller is asked. Nothing is put into the middle of a
 block.
 """
 
@@ -39,16 +39,19 @@ Of the texts with this share, 94 in 100 were cut out of that section, in sixteen
 (kb/decisions/0117).
 """
 LIKELY = 0.72
-"""The same from which the text is compared with what the section says: 85 in 100 of these are from there."""
+"""Share of all sections' likelihood from which a text is compared with the text of the likeliest section. Of the
+texts with this share, 85 in 100 were cut out of that section."""
 TWIN = 0.8
 """Cosine from which a block nearly says the text: then it is a change of that block, or belongs to a section like this one."""
 SURE_OF_PARENT = 0.8
-"""The same for the section in which a new subsection is made."""
+"""Share of the parent's likelihood that its likeliest section must have for a new subsection to be made in it
+without asking."""
 MOST_OFFERED = 3
 NEIGHBOUR = 0.5
-"""Share from which a new section goes right after its most similar sibling; below it, at the end."""
+"""Share of all sections' likelihood from which a new section goes right after its most similar sibling; below this
+share, it goes to the end."""
 FITS_IN_MEANING = 0.45
-"""Likeness in meaning that counts as none: the embeddings of unrelated texts are never fully dissimilar."""
+"""The likeness in meaning that counts as 0: the embeddings of unrelated texts are never fully dissimilar."""
 BLOCK_FITS = 0.12
 OWN_HEADING = 3
 """How often a heading's words count, against once for each word below it."""
@@ -76,7 +79,8 @@ _NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+(?=\D)")
 class PageSection(NamedTuple):
     """A heading and what is below it, as indexes of pieces; the first section of a page has no heading and level 0.
 
-    `first` up to, not including, `end` are its own pieces, up to `last` those of the sections inside it too.
+    Its own pieces are those from `first` up to, but not including, `end`. With the sections inside it, they go up to,
+    but not including, `last`.
     """
 
     path: tuple[str, ...]
@@ -88,7 +92,10 @@ class PageSection(NamedTuple):
 
 
 class _Among(NamedTuple):
-    """The sections to choose from: all or those inside one, with or without those that only close a page."""
+    """The sections to choose from: all of them, or only those inside the section `within`.
+
+    `with_references` includes sections that only close a page, such as "See also".
+    """
 
     within: PageSection | None
     with_references: bool
@@ -293,7 +300,8 @@ class Placer:
         if level > usual and above:
             # The heading came as a subsection: the likeliest section of the level above holds it.
             holders = [one for one in inside if one.level == max(above)]
-            # Of all that is there: a single section of that level need not be the one.
+            # Shares of the whole parent, not of these sections only: the only section of that level need not be the
+            # right one.
             total = under(parent) or 1.0
             found = [SectionChoice(one, round(under(one) / total, 4)) for one in holders]
             likely = tuple(sorted(found, key=lambda one: -one.share))
@@ -389,9 +397,9 @@ class Placer:
     ) -> tuple[SectionChoice, ...]:
         """Return the sections that `text` may go into, likeliest first; their shares add up to 1.
 
-        The words of `hint` count as much as a heading's. `within` limits the choice to a section and those inside it.
-        `with_references` admits sections such as "See also", which only links belong to. Without `with_form`, how an item is
-        written decides nothing.
+        The words of `hint` count as much as those of a heading. `within` limits the choice to a section and those
+        inside it. `with_references` admits sections such as "See also", which only links belong to. If `with_form` is
+        false, the way in which an item is written is ignored.
         """
         limits = _Among(within, with_references)
         among, vectors, headings = self._choice(limits)

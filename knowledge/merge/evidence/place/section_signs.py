@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 LEAST_LIKE = 0.15
-"""Cosine that the likeliest section counts as having at least: one shared word makes no section stand out."""
+"""The cosines of the sections are divided by the highest of them, but at least by this: one shared word makes no
+section stand out."""
 NEAREST = 3
-"""A section is as like a text as this many of its likest blocks on average: a single one may be like it by chance."""
+"""The likeness of a section's blocks to a text is the mean of this many of the likest: a single block may be like
+the text by chance."""
 
 
 class SectionSigns(NamedTuple):

@@ -50,7 +50,8 @@ class SisterSigns(NamedTuple):
     has_heading: float
     """1 if the page has the heading already."""
     sister: float
-    """If it lacks the heading: how alike its headings are to those of a page that has it (Jaccard), 0..1."""
+    """Likeness of its headings to those of a page that has the heading (Jaccard, at best), 0..1; 0 if it has the
+    heading itself."""
 
 
 @lru_cache(REMEMBERED)

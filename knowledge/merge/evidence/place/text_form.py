@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 SMOOTHED = 2
-"""So many average texts are added to each section, because a single text of its own proves little about how it is written."""
+"""This many average texts are added to those of each section, because a single text proves little about how the
+section is written."""
 REMEMBERED = 4096
 _BEGIN = r"\A\s*(?:(?:[-*+]|\d{1,9}[.)])\s+(?:\[[ xX]\]\s+)?)?"
 FORMS = tuple(
@@ -29,7 +30,8 @@ FORMS = tuple(
         r"\A[\s\S]{400}",  # long
     )
 )
-"""Forms that a text has or lacks. Bullets and line lengths are not among them: a host writes in its own, whatever the page has."""
+"""Forms that a text has or lacks. Bullets and line lengths are not among them: a host writes its own kind, whatever
+the page has."""
 
 
 @lru_cache(REMEMBERED)
@@ -39,10 +41,10 @@ def form_of(text: str) -> tuple[bool, ...]:
 
 
 def form_fits(text: str, sections: Sequence[Sequence[str]]) -> Sequence[float]:
-    """Return how well `text` fits, by its form, among the texts of each section; 0 if they say nothing about that.
+    """Return, for each section, how well the form of `text` fits the section's texts; 0 for a section without texts.
 
-    That is the logarithm of how much more often a section's texts have its forms than those of all sections, with each form taken
-    by itself (naive Bayes).
+    It is the logarithm of how much likelier the forms of `text` are in this section than in all sections together. Each
+    form is taken by itself (naive Bayes).
     """
     asked = form_of(text)
     known = [[form_of(other) for other in section] for section in sections]

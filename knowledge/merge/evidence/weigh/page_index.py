@@ -47,7 +47,10 @@ class PageIndex:
         return self._statements[number]
 
     def with_lines(self, kind: str, lines: Sequence[str]) -> list[int]:
-        """Return the units of that kind with one of these lines, in order; of very many, those with most of the rarer lines."""
+        """Return, in order, the units of that kind that have one of these lines.
+
+        Of more than `MOST_BLOCKS` units, those that share the most lines are returned.
+        """
         shared: Counter[int] = Counter()
         for holders in sorted((self._by_line.get((kind, line), []) for line in dict.fromkeys(lines)), key=len):
             shared.update(holders[:MOST_BLOCKS])
@@ -110,7 +113,8 @@ def block_lines(text: str) -> list[str]:
 def identity(unit: Unit) -> tuple[str, bytes]:
     """Return the key by which units are equal: their text without a list marker, which is only formatting.
 
-    Kinds count only where they matter: a comment after a list is read as text, and is the same text.
+    The kind of a unit is part of the key only for headings and front matter. Any other kind depends on the text around
+    the unit: a comment right after a list is read as a paragraph, and is still the same text.
     """
     text = bare_text(unit) if unit.kind in ("item", "paragraph") else unit.text
     return unit.kind if unit.kind in ("front", "heading") else "text", unit_digest(text)

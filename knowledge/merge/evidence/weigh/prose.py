@@ -40,7 +40,8 @@ CLEARLY_NEARER = 0.2
 SURE_VERSION = 0.8
 """Likeness from which `CLEARLY_NEARER` is not required."""
 MOST_OF_A_TEXT = 50
-"""Sentences of one incoming unit that are compared with a statement that one of them may be a version of."""
+"""The most sentences of an incoming unit that are compared with an old statement to find out which of them may be
+its new version."""
 MODEL, JUDGED = "model", "judged"
 """The kinds of a contradiction that only the server's language model found, or only the host."""
 
@@ -141,8 +142,8 @@ def _kept(w: Weighing, new: Statement, disputed: Sequence[int]) -> tuple[Stateme
 def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFindings) -> bool:
     """Settle a statement by the host's answer, or queue a question to the host; return whether either was done.
 
-    The question is about the statement of the section that the new one may be a version of, unless the new one covers it: no rule
-    can tell a newer version from another fact or a rewording.
+    The host is asked if the new statement may be a version of one in the section: no rule can tell a newer version from
+    another fact or a rewording. It is not asked if the new statement covers the old one.
     """
     answers = {one.existing: one.answer for one in w.evidence.answers if one.new == new.reading.text}
     known = _possible_versions(w, new, near, found)
@@ -162,8 +163,9 @@ def _possible_versions(
 ) -> list[tuple[float, Statement]]:
     """Return (likeness, statement) for the statements of the section that the new one may be a version of, likest first.
 
-    A statement of the page that the content repeats, or that another sentence of the same text is more like, is left out. If the
-    new statement is an excerpt of one (`curtails`), that one counts as `SURE_VERSION`, however short the excerpt is.
+    A statement of the page is left out if the content repeats it, or if another sentence of the new text is more like
+    it. If the new statement is an excerpt of an old one (`curtails`), the old one's likeness is at least
+    `SURE_VERSION`, however short the excerpt is.
     """
     alike = [
         (max(likeness(old.reading, new.reading), SURE_VERSION if curtails(old.reading, new.reading) else 0.0), old)
@@ -382,7 +384,7 @@ def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement
 
 
 def _may_replace(w: Weighing, number: int, there: int) -> bool:
-    """Return whether a new unit may take the place of this one, which nothing else of the content repeats."""
+    """Return whether a new unit may take the place of unit `there` of the page, and no other part of the content repeats that unit."""
     old, new = w.units[there], w.incoming[number]
     if old.kind not in _PROSE or there in w.replaced_units:
         return False

@@ -84,7 +84,7 @@ def join_strictly(base: str, ours: str, theirs: str, kind: str, *, edges: tuple[
 
 
 def join_by_lines(base: str, ours: str, theirs: str) -> str | None:
-    """Return the text merged line by line; None unless an unchanged line is between the edits."""
+    """Return the text merged line by line; None if no unchanged line is between edits of the two sides."""
     lines = joined_lines(merge_lines(split_lines(base), split_lines(ours), split_lines(theirs), strict=True))
     return None if lines is None else "".join(lines)
 

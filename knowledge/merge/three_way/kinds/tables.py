@@ -21,7 +21,7 @@ _EMPTY = "  "
 _DASHES = " --- "
 
 Column = tuple[str, int]
-"""A column's name, and its number among the columns of that name."""
+"""A column's name, and its number among the columns of the same name."""
 
 
 class RowParts(NamedTuple):
@@ -159,7 +159,10 @@ def _nodes(table: TableParts, node: AlignedNode) -> list[AlignedNode]:
 
 
 def _keys(*tables: Sequence[AlignedNode]) -> Mapping[str, tuple[str, ...]]:
-    """Return the name of each row: as few of the first cells as tell the rows of each version apart; nothing if none do."""
+    """Return the cells that name each row: the fewest first cells that tell the rows of each version apart.
+
+    Returns nothing if no number of cells does.
+    """
     values = {node.key: tuple(_PIPE.split(node.key.casefold())) for table in tables for node in table}
     for width in range(1, max((len(value) for value in values.values()), default=0) + 1):
         if all(len({values[node.key][:width] for node in table}) == len(table) for table in tables):
@@ -173,7 +176,7 @@ def _by_key(keys: Mapping[str, tuple[str, ...]]) -> Likeness:
             return 1.0
         mine, yours = _PIPE.split(one.key), _PIPE.split(other.key)
         same = [a == b for a, b in zip(mine, yours, strict=False)].count(True)
-        # With another name it is the same row only if everything else is the same.
+        # A row with another name is the same row only if all its other cells are the same.
         if keys:
             return 0.9 if same and same >= len(mine) - 1 else 0.0
         return max(likeness(one, other), same / max(len(mine), len(yours)))
