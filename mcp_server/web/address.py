@@ -24,7 +24,7 @@ LEASE_S = 10.0
 PROBE_S = 2.0
 """How long the page may take to prove itself. It takes milliseconds; another program may never answer."""
 PROVEN_S, DISPROVEN_S = 5.0, 1.0
-"""How long a result is kept, so that a list of many proposals costs one probe."""
+"""How long a successful and a failed probe are remembered, so that a list of many proposals costs one probe."""
 PROOF = "/proof/"
 _LONGEST_ANSWER = 8_192
 _ADDRESS = re.compile(r"http://localhost:(\d{1,5})")
@@ -85,7 +85,7 @@ class Address:
 
 
 async def _proves(name: str) -> bool:
-    """Return whether the holder's page is what listens at its address."""
+    """Return whether the program that listens at the holder's address proves to be the holder's page."""
     found = _ADDRESS.match(name)
     challenge = secrets.token_hex(16)
     expected = proof(name, challenge).encode()

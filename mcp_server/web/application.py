@@ -82,7 +82,7 @@ STATIC = {
 
 OPEN, READ, REVIEW, AUDIT, MANAGE = SiteRight
 LOADED_ABOVE = 1_000
-"""Pages above which the search is loaded after a login, since the first question would wait a second or two for it."""
+"""With more pages than this, the search is loaded after a login: otherwise the first question would wait a second or two."""
 LOADED_AFTER_S = 2.0
 ONE = "/proposals/{id}"
 JOURNEY = "/journeys/{id}"
@@ -92,7 +92,7 @@ CONTRADICTION = "/contradictions/{id}"
 
 @dataclass(frozen=True, slots=True)
 class RunningPage:
-    """The parts of a served page: `inviting` calls people, `server` answers requests."""
+    """The parts of a served page: `inviting` notifies people, `server` answers requests."""
 
     page_context: PageContext
     inviting: Inviting
@@ -287,14 +287,14 @@ async def login(request: Request) -> Response:
 
 
 async def _prepare_for_login(page_context: PageContext) -> None:
-    """Prepare while a person looks at the button: most of the first layout of a graph is done when they have logged in."""
+    """Prepare the pages while a person looks at the login button, so that most of the first graph layout is done by their login."""
     # The next page may be a proposal. In a process that never wrote, that needs modules which take 0.3 s to load.
     await anyio.to_thread.run_sync(import_module, "mcp_server.app.factories.writer")
     await link_graph.prepare(page_context.services)
 
 
 async def _prepare(page_context: PageContext) -> None:
-    """Have the graph laid out and the search loaded before a person asks for them, where that takes seconds."""
+    """Have the graph laid out, and the search of a large knowledge base loaded, before a person asks for them."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link_graph.prepare, page_context.services)
         if (await page_context.services.index.progress()).done > LOADED_ABOVE:
@@ -326,7 +326,7 @@ async def events(request: PageRequest) -> Response:
 
 
 async def proven(request: Request) -> Response:
-    """Prove to another process of ours that this page belongs to the lease's holder, before it hands out the address."""
+    """Prove to another process of ours that this page belongs to the lease's holder, so that the process hands out its address."""
     page_context: PageContext = request.app.state.page_context
     return PlainTextResponse(proof(page_context.holder, str(request.path_params["challenge"])))
 

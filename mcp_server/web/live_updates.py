@@ -33,7 +33,7 @@ Clock = Callable[[], float]
 Here = Callable[[], Awaitable[bool]]
 Arrived = Callable[[Collection[Event]], Awaitable[None]]
 Readable = Callable[[Collection[Event]], Awaitable[Collection[Event]]]
-"""Returns those of the changes that a listener may learn of."""
+"""Returns, of the given changes, those that a listener may learn of."""
 
 
 @dataclass(eq=False, slots=True)
@@ -89,7 +89,9 @@ class Live:
             await arrived(events)
 
     async def heard(self, whose: str, readable: Readable) -> AsyncGenerator[Collection[str]]:
-        """Yield an empty collection at once, then the keys of `readable` changes, or an empty one after `BEAT_S` without any.
+        """Yield an empty collection at once, then the keys of the changes that `readable` returns.
+
+        After `BEAT_S` without any, it yields an empty collection.
 
         Ends when the page is closed, and at once if there are too many listeners, or too many of this session.
         """

@@ -136,7 +136,7 @@ class PageContext:
     can replace and move the state. `client_url` is where MCP clients on other machines reach the server. With `sign_in` people log in
     at a sign-in server under the public address.
 
-    While a person is answered, `services` and all that is made from them show what this person may read (decision 123).
+    While a person is answered, `services` and everything made from them show only what this person may read (decision 123).
     """
 
     services: SiteServices
@@ -228,7 +228,7 @@ class PageContext:
         return await self.sessions.known(request.cookies.get(self.cookies(request).known))
 
     async def welcomed(self, request: Request, session: Session, answer: Response) -> Response:
-        """Return the answer with which the browser has this new session, in place of the one that it had."""
+        """Return `answer` with the cookies of the new session, after ending the session that the browser had."""
         if (before := await self.session(request)) is not None:
             await self.sessions.leave(before)
         cookies, known = self.cookies(request), request.cookies.get(self.cookies(request).known)
@@ -318,7 +318,7 @@ class PageContext:
         return await self.services.state.trust.pending() + len(lines) + len(asking)
 
     def still(self, session: Session) -> Here:
-        """Return a check whether the session is still logged in, with the same rights, for answers that take long."""
+        """Return a function for long answers: it returns whether the session is still logged in, with the same rights."""
 
         async def logged_in() -> bool:
             return await self.sessions.of(session.secret) is not None and await self.services.is_current()
@@ -418,7 +418,7 @@ class PageRequest:
         )
 
     def person(self, signed: str = "") -> Approver:
-        """Return the person of the session, as approvals record them."""
+        """Return the person of the session, as approvals record them. `signed` is the passkey whose signature was verified, or ""."""
         return Approver(self.session.user, "page", signed)
 
     async def propose(self, act: AdminAct, arguments: Mapping[str, Any]) -> Response:
@@ -481,9 +481,10 @@ def reads(view: Reading, right: SiteRight) -> Endpoint:
 
 
 def acts(view: Acting, right: SiteRight, back: str = "/", *, resumed: Acting | None = None) -> Endpoint:
-    """Return the endpoint of a form, for a session with the right that was shown the form. `back` may contain the route's parameters.
+    """Return the endpoint of a form, for people with `right`. If `view` fails, the page with the error links to `back`.
 
-    A form that another session was shown does nothing: `resumed` shows it again, or the answer says what was typed.
+    `back` may contain the route's parameters in braces. A form that was shown to another session changes nothing. If it has text
+    that a person typed, `resumed` shows the form again; without `resumed`, the answer returns the text.
     """
 
     async def answer(request: PageRequest) -> Response:
@@ -508,8 +509,8 @@ def acts(view: Acting, right: SiteRight, back: str = "/", *, resumed: Acting | N
 def _for_people(answer: Reading, right: SiteRight) -> Endpoint:
     """Return an endpoint that answers people who are logged in and have the right, and everybody else as strangers.
 
-    This is the only way to a page. Somebody whom rules on folders may hide pages from gets an answer that is made, and sent, from
-    the pages that they may read.
+    This is the only way to a page. If rules on folders may hide pages from the person, the answer is made from only those pages
+    that they may read, also while it is sent.
     """
 
     async def endpoint(request: Request) -> Response:
@@ -533,7 +534,10 @@ def _for_people(answer: Reading, right: SiteRight) -> Endpoint:
 
 
 class AnswerToPerson(Response):
-    """An answer that is sent with the rights of its person: a stream is made, and work is done afterwards, while it is sent."""
+    """An answer that is sent with the rights of the person who asked.
+
+    A stream reads pages while it is sent, and so does work in the background after the answer.
+    """
 
     def __init__(self, answer: Response, readable: SiteServices) -> None:
         self._answer, self._readable = answer, readable

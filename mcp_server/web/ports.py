@@ -27,8 +27,8 @@ def preferred_port(root: Path) -> int:
 def listening(preferred: int) -> Iterator[list[socket.socket]]:
     """Yield sockets that listen at `preferred`, or at any free port, on every loopback address of the machine.
 
-    On all of them, because a browser takes any of them for `localhost`: another account's program at the other one would get
-    this page's visitors.
+    All of them are taken because `localhost` may mean any of them to a browser: if another account's program listened at one of
+    them, it would get visitors of this page.
 
     Raises:
         OSError: no port is free.

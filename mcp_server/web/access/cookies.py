@@ -14,16 +14,20 @@ from starlette.responses import Response
 
 @dataclass(frozen=True, slots=True)
 class SiteCookies:
-    """The cookies under one of the site's addresses.
+    """The cookies that the site sets at one of its addresses.
 
-    At the public one, with TLS, only this host can set them (`__Host-`), so no neighbour below the same domain can plant a session.
-    On this machine the name has the port in it, because browsers share cookies among all ports.
+    At the public address, which uses TLS, their names begin with `__Host-`. Browsers let only this host set such cookies, so
+    another host of the same domain can't plant a session. On this machine their names contain the port, because browsers share
+    cookies among all ports.
     """
 
     port: int | None
     secure: bool
     lax: bool = False
-    """Whether a link on another site, such as the sign-in server's, leads to a page with the session. Forms never do."""
+    """Whether the browser sends the cookies when a person follows a link from another site, such as the sign-in server.
+
+    It never sends them with a form of another site.
+    """
 
     @property
     def session(self) -> str:
@@ -32,7 +36,7 @@ class SiteCookies:
 
     @property
     def known(self) -> str:
-        """The name of the cookie of a browser that somebody has logged in with; it outlives the session and gives no access."""
+        """The name of the cookie that marks a browser in which somebody has logged in. It outlives the session and gives no access."""
         return self._name("known", "known")
 
     @property
@@ -57,7 +61,7 @@ class SiteCookies:
         )
 
     def drop(self, answer: Response, name: str) -> None:
-        """Have the browser forget it."""
+        """Have the browser forget the cookie `name`."""
         answer.delete_cookie(name, httponly=True, samesite=self._same_site, secure=self.secure)
 
     @property

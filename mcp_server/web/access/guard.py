@@ -36,7 +36,7 @@ _STRANGE_SITES = ("cross-site", "same-site")
 
 
 def own_hosts(port: int) -> list[str]:
-    """Return how a request names this page if it comes from this machine."""
+    """Return the values of the `Host` header with which requests from this machine reach the site at `port`."""
     return [f"{name}:{port}" for name in NAMES]
 
 
@@ -93,7 +93,7 @@ class Guard:
         return headers.get("sec-fetch-site") in _STRANGE_SITES and not followed
 
     def _refusal(self, method: str, headers: Mapping[str, Any]) -> int:
-        """Return the status with which to refuse the request, 0 if it is fine."""
+        """Return the status with which to refuse the request, 0 to let it pass."""
         # Another name for this address is DNS rebinding: a page of that name could read the answers.
         own = self._origins.get(str(headers.get("host", "")))
         if own is None:

@@ -1,6 +1,6 @@
-"""What a person typed into a form that came too late: after their session had expired, or from before they logged in again.
+"""The text that a person typed into a form that arrives too late: their session has expired, or they have logged in again since.
 
-It is returned to them in the answer and stored nowhere: not in an address, not in a cookie, and not on the server. Pure.
+The text is returned to them in the answer and stored nowhere: not in an address, not in a cookie, and not on the server. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ class KeptForm:
 
 
 def kept_form(action: str, form: Mapping[str, str]) -> KeptForm | None:
-    """Return the form without what must not be sent again; None if it has no prose, so that nothing is lost with it."""
+    """Return the form to be sent again, without the fields in `NOT_KEPT`.
+
+    None if it holds no text that a person wrote, so that nothing is lost with it, or if `action` could lead to another site.
+    """
     # Browsers send line ends as CR LF, and would make two of each in a form that has them already.
     kept = {name: value.replace("\r\n", "\n") for name, value in form.items() if name not in NOT_KEPT}
     typed = {name: value for name, value in kept.items() if value.strip() and (name == TEXT or len(value.split()) > 1)}

@@ -32,7 +32,10 @@ Opener = Callable[[str], None]
 
 
 async def login_link(sessions: Sessions, address: str, to: str = WAITING) -> str:
-    """Return a link that logs the owner of this process's account in, once, within ten minutes, and leads to `to`."""
+    """Return a link that logs in the owner of the account that runs this process, and then leads to the path `to`.
+
+    It works once, within ten minutes.
+    """
     return f"{address}/login/{await sessions.invite(os_user(), to)}"
 
 
@@ -76,7 +79,7 @@ class Inviting:
         return True
 
     async def _may_call(self) -> bool:
-        """Return True once in ten minutes, to one process: the one that gets a lease which is never released."""
+        """Return True to one process every ten minutes: the one that gets a lease, which ends by itself because nobody releases it."""
         state, now = self._page.services.state, self._page.services.now()
         name = f"{lease_name()}:opened"
         return await state.acquire_lease(name, secrets.token_hex(8), now=now, ttl_s=QUIET_S) is not None

@@ -1,6 +1,7 @@
 """Passkeys: registering one, and checking a signature over the hash of a proposal, or of a rehearsal.
 
-On one machine only such a signature proves that a person decided: a program of the same account could send any form.
+On the server's machine, nothing but such a signature proves that a person decided: a program of the same account could send any
+form.
 
 Source: W3C Web Authentication, level 2, sections 7.1 (registration) and 7.2 (assertion).
 """
@@ -22,7 +23,7 @@ from mcp_server.gate.trust.admin import packed
 from mcp_server.web.access.sessions import Session
 
 NAME = "localhost"
-"""The relying party of passkeys on the server's machine. Browsers offer none to an address made of numbers."""
+"""The relying party of passkeys on the server's machine. Browsers offer no passkeys at an address made of numbers."""
 TIMEOUT_MS = 120_000  # for which the browser waits for the person
 REGISTRATION_LIFETIME = timedelta(minutes=5)
 MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
@@ -31,7 +32,7 @@ MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """The site as passkeys know it: a passkey made for one `name` signs nothing under another, and only at its `origin`."""
+    """The site as passkeys know it. A passkey that was made for one `name` signs only for that name, and only at `origin`."""
 
     name: str
     origin: str

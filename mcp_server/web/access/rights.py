@@ -30,7 +30,7 @@ _NAME = "site_right"
 
 
 def declared(endpoint: Endpoint, right: SiteRight) -> Endpoint:
-    """Return the endpoint, with the right that it needs on record."""
+    """Record on the endpoint which right it needs, and return it."""
     setattr(endpoint, _NAME, right)
     return endpoint
 

@@ -22,17 +22,18 @@ SESSION_LIFETIME = timedelta(hours=12)
 KNOWN_LIFETIME = timedelta(days=30)
 """How long a browser is known after a login."""
 HOME, WAITING = "/", "/waiting"
-"""The first page of the site, and the page of what waits for a person, to which login links lead."""
+"""The paths of the first page, and of the page that lists everything that waits for a person. Login links lead to the second."""
 
 RightsOf = Callable[[SitePerson], Awaitable[Collection[SiteRight]]]
-"""Says what a person may do on the site; nothing if they may not use it."""
+"""Returns the rights of a person on the site; none if they may not use it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A person who is logged in, and their rights. The owner, with a link from the server's machine, has all of them.
+    """A person who is logged in, and their rights. The owner logs in with a link from the server's machine and has all rights.
 
-    The `user` of somebody who logged in at a sign-in server is their principal; `name` is what they call themselves.
+    The owner's `user` is the account on that machine; everybody else's is their principal. `name` is what people who logged in at a
+    sign-in server call themselves.
     """
 
     user: str
@@ -42,7 +43,7 @@ class Session:
 
     @property
     def signed_in(self) -> bool:
-        """Whether this is somebody of a sign-in server."""
+        """Whether this is anybody but the owner: they logged in at a sign-in server, or with a link that the owner made."""
         return is_signed_in(self.user)
 
     @property
@@ -60,7 +61,10 @@ class Session:
         return self._bound("form")
 
     def opened(self, proposal_hash: str, version: str = "") -> str:
-        """Return the token that only a page with the complete proposal carries; `version` is what it shows instead of the original."""
+        """Return the token that only a page with the complete proposal carries.
+
+        `version` is the hash of the present effect if the page shows that instead of the proposed one, otherwise "".
+        """
         return self._bound(f"opened {proposal_hash} {version}".rstrip())
 
     def _bound(self, what: str) -> str:
@@ -68,7 +72,7 @@ class Session:
 
 
 def same(token: str, expected: str) -> bool:
-    """Return whether a token is the expected one, in a time that reveals nothing about it."""
+    """Return whether a token is the expected one. The comparison takes a time that reveals nothing about the expected token."""
     # As bytes, because `compare_digest` raises an error at text that is not ASCII, and the token comes from the request.
     return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), expected.encode())
 
@@ -81,7 +85,7 @@ class Sessions:
         self._trust, self._now, self._rights = trust, now, rights
 
     async def invite(self, user: str, to: str = WAITING) -> str:
-        """Return a secret that logs `user` in, once and within ten minutes, and leads to the path `to`."""
+        """Return a secret that logs in `user` and then leads to the path `to`. It works once, within ten minutes."""
         secret = secrets.token_urlsafe(32)
         value = json.dumps({"user": user, "to": to})
         await self._trust.put_secret(digest(secret), "login", value, expires_at=self._now() + LOGIN_LIFETIME)
@@ -117,7 +121,7 @@ class Sessions:
         return session
 
     async def keep(self, session: Session) -> None:
-        """Let the session be known for its whole time."""
+        """Store the session, so that its cookie is recognised for `SESSION_LIFETIME`."""
         await self._trust.put_secret(
             digest(session.secret), "session", session.user, expires_at=self._now() + SESSION_LIFETIME
         )

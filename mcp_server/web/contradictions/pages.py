@@ -34,7 +34,7 @@ NOT_A_CONTRADICTION = "not a contradiction: "
 
 
 async def listed(request: PageRequest) -> Response:
-    """Show open contradictions, those of the highest confidence first, or the dismissed or settled ones."""
+    """Show the open contradictions, the most certain first; or the dismissed, or the settled ones, if the address asks for them."""
     contradictions, cursor = request.services.contradictions, request.query.get("cursor")
     which = next((name for name in ("dismissed", "settled") if request.query.get(name) == "1"), "open")
     after: str | None = None
@@ -88,7 +88,7 @@ async def keep(request: PageRequest, form: Form) -> Response:
 
 
 async def dismiss(request: PageRequest, form: Form) -> Response:
-    """Dismiss it: both statements hold, it is no contradiction, or only the existing statement holds."""
+    """Dismiss the contradiction, because both statements hold, because it is none, or because only the existing statement holds."""
     ruling: Ruling = "existing" if form.get("ruling") == "existing" else "both"
     reason = one_line(form.get("reason", ""))
     if not reason:
@@ -100,13 +100,13 @@ async def dismiss(request: PageRequest, form: Form) -> Response:
 
 
 async def reopen(request: PageRequest, _form: Form) -> Response:
-    """Take a dismissal or a settlement back."""
+    """Open a dismissed or settled contradiction again."""
     await _decisions(request).reopen(_number(request))
     return _back(request)
 
 
 async def propose(request: PageRequest, _form: Form) -> Response:
-    """Propose again what an earlier settlement of an open contradiction closed."""
+    """Propose again the changes whose proposals were closed when this contradiction was settled earlier."""
     await _decisions(request).propose_again(_number(request))
     return _back(request)
 
@@ -178,7 +178,7 @@ def _common() -> dict[str, Any]:
 
 
 def _page_address(now: SideNow) -> str:
-    """Return the page's address, which begins at the lines before the statement."""
+    """Return the address that shows the page's lines from a few lines before the statement."""
     line = now.places[0].line if now.places else 1
     return "/history/lines?" + urlencode({"path": now.side.path, "line": max(1, line - 5)})
 

@@ -1,4 +1,4 @@
-"""Searches for people: the ranking that hosts get, longer answers, and whether the index has every page."""
+"""The search that people use on the site. It ranks as for hosts, has longer answers, and says whether the index has every page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANSWER_TOKENS = 6_000
 WAIT_S = 2.0
 """How long a person waits for changed pages to be indexed before the answer."""
 MOST_ACTS = 2_000
-"""The newest changes of a host or person whose pages a filter admits."""
+"""A filter by author finds the pages of at most this many of the newest changes by that host or person."""
 MOST_REMEMBERED = 20
 _WARMING = "a qzxvw"
 """A question with a word that no page has, which loads the vocabulary, too."""
@@ -50,7 +50,7 @@ class PeopleSearch:
     freshen_index: Callable[[float], Awaitable[IndexState]]
     ledger: Ledger
     _changed: dict[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
-    """For each host or person: until when the list is believed, and the pages that they changed."""
+    """For each host or person: the time until which their list of pages is used, and the pages that they changed."""
     _state: IndexState | None = None
     _until: float = float("-inf")
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
@@ -76,7 +76,10 @@ class PeopleSearch:
         return FoundPassages(answer, words, self._state, canvases)
 
     async def changed_by(self, who: str) -> tuple[str, ...]:
-        """Return the pages of the newest changes by a host or person, "" for editors, by path; looked up every few seconds."""
+        """Return the pages that a host or person has changed lately, by path. `who` is "" for changes made in editors.
+
+        The answer may be a few seconds old.
+        """
         until, paths = self._changed.get(who, (float("-inf"), ()))
         if anyio.current_time() >= until:
             acts = await self.ledger.timeline(ActsWanted(who=who), limit=MOST_ACTS)

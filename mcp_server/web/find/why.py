@@ -19,7 +19,7 @@ PARTS: Mapping[str, str] = {
     "place by meaning": "Place in the list by meaning",
     "place by reranker": "Place given by the reranker",
 }
-"""What each part of a rank score is called on the page."""
+"""The name of each part of a rank score, as the page shows it."""
 
 
 @dataclass(frozen=True, slots=True)

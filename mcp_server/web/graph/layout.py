@@ -4,8 +4,9 @@ Each box lies in a layer behind all boxes with arrows to it. Arrows to the next 
 those that lead back, run in lanes beside the boxes, so that no arrow crosses a box.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical System Structures" (1981), for layers and
-their order by barycenters. Lanes take the place of the invisible boxes there: with those (as in igraph's layered layout) an
-arrow and its way back lie on each other, and labels on boxes, because a way back and a label have no size.
+their order by barycenters. Where that method leads a long arrow through invisible boxes, this one leads it through a lane. With
+invisible boxes (as in igraph's layered layout), an arrow covers the arrow that leads back, and labels cover boxes, because the
+layout leaves no room for them.
 """
 
 from __future__ import annotations
@@ -169,7 +170,10 @@ def _ordered(layer: Sequence[int], arrows: Sequence[Arrow]) -> list[list[int]]:
 
 
 class _Plan:
-    """The data from which a drawing's routes are computed, step by step, in `along` and `beside`."""
+    """The data from which a drawing's routes are computed, step by step.
+
+    Its coordinates don't depend on the drawing's direction: `along` runs from layer to layer, `beside` runs within a layer.
+    """
 
     def __init__(self, sizes: Sequence[BoxSize], arrows: Sequence[Arrow], direction: Direction, start: int) -> None:
         self.arrows, self.direction = arrows, direction
@@ -191,7 +195,7 @@ class _Plan:
         self.faces = self._faces()
 
     def turned(self, size: BoxSize) -> tuple[float, float]:
-        """Return the length of something along the layers, and beside."""
+        """Return the extent of something of this size in `along`, and in `beside`."""
         return (size.width, size.height) if self.direction == "across" else (size.height, size.width)
 
     def _lanes(self, back: set[int]) -> dict[int, tuple[Side, int]]:
@@ -214,9 +218,10 @@ class _Plan:
         return found
 
     def end(self, number: int, box: int) -> tuple[bool, bool]:
-        """Return whether the arrow, which runs in a lane, leads from the box to higher layers, and whether it ends at the box's side.
+        """Return two facts about the end of an arrow in a lane, at this box.
 
-        It reaches the side of the outermost box of a layer. From any other box it has to leave through the gap.
+        The first is whether the arrow's other box is in the same layer or a higher one. The second is whether the arrow touches the
+        box's side: it can if the box is outermost in its layer. At any other box it has to pass through the gap between layers.
         """
         arrow, (side, _) = self.arrows[number], self.lanes[number]
         other = arrow.target if box == arrow.source else arrow.source
@@ -267,7 +272,7 @@ class _Plan:
         return found
 
     def _places(self) -> list[Point]:
-        """Return where each box begins. Layers are centred beside on the sheet, boxes along in their layer."""
+        """Return where each box begins. Each layer is centred on the sheet in `beside`, each box in its layer in `along`."""
         found = [(0.0, 0.0)] * len(self.extents)
         for layer, row in enumerate(self.rows):
             beside = -(sum(self.extents[box][1] for box in row) + SPACE * (len(row) - 1)) / 2
@@ -327,7 +332,10 @@ class _Plan:
 
 
 def _share_a_gap(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return whether two arrows from layer to layer run past the same place. One within a layer stays beside that layer."""
+    """Return whether two arrows in lanes run past the same place, so that they need different levels.
+
+    Each is given by its lowest and highest layer. An arrow within one layer runs only past that layer.
+    """
     (a, b), (c, d) = one, other
     return (a <= d and c <= b) if a == b or c == d else (a < d and c < b)
 

@@ -35,12 +35,12 @@ MOST_MOVES = 5
 MOST_REVISIONS = 200
 """Revisions of a page that the form to compare two of them offers."""
 MOST_RUNS, MOST_CHARACTERS = 200, 100_000
-"""How much of a page's text is shown at once with its origins; the rest is one click further."""
+"""The stretches of one origin, and the characters, of a page that are shown at once; the rest is one click further."""
 NOW, NONE = "now", "none"
-"""Used in addresses in place of a revision: the page as its file is now, and no page."""
+"""These words in an address, in place of a revision, mean the page as its file is now, and no page at all."""
 UNLIMITED = 10**9
 SLOW = 300_000
-"""Characters from which on a comparison is made in another process."""
+"""Two texts with more characters than this are compared in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ async def _comparison(request: PageRequest, name: str) -> Comparison:
     """Return the two states that the address names; without any, those before and after the page's newest change.
 
     Raises:
-        NoSuchState, UnknownRevision: the page never was in one of them, or it is no longer kept.
+        NoSuchState, UnknownRevision: the page never was in one of these states, or the state is no longer kept.
     """
     comparisons, query = request.services.comparisons, request.query
     before, after = query.get("from", ""), query.get("to", "")
@@ -230,7 +230,7 @@ async def _options(request: PageRequest, path: str) -> list[RevisionOption]:
 
 
 def _before(options: Sequence[RevisionOption], revision: str | None) -> str:
-    """Return the revision before this one; the newest one, if it is not in the page's history."""
+    """Return the revision before `revision`, or `NONE` if that is the first. If it is not in the history, return the newest one."""
     revisions = [option.revision for option in options]
     later = revisions.index(revision) + 1 if revision in revisions else 0
     return revisions[later] if later < len(revisions) else NONE
@@ -249,7 +249,7 @@ def _diff(sides: tuple[str, str, str]) -> str:
 
 
 def _state_name(state: PageState) -> str:
-    """Return what to call a state above its side of the difference."""
+    """Return the name of a state, shown above its side of the difference."""
     if state.revision is None:
         return "No page"
     return state.revision if state.at is None else f"{state.at:%Y-%m-%d %H:%M}, {state.revision}"

@@ -33,9 +33,9 @@ CHANGED_SINCE = "Nothing was undone: the pages have changed since you looked. Th
 
 @dataclass(frozen=True, slots=True)
 class UndoChoice:
-    """What a person asks to take back: one `change`, or everything by a `host` `since` a time.
+    """The changes that a person asks to take back: one `change`, or all changes that `host` made since the time `since`.
 
-    `take` is the side chosen for all conflicts, `take_at` that for single ones, by their ids.
+    `take` is the side chosen for all conflicts. `take_at` has the side chosen for single conflicts, by their ids.
     """
 
     change: str
@@ -57,10 +57,10 @@ class UndoChoice:
         return cls(change, host, since, take, {} if take else chosen)
 
     def at(self, now: datetime) -> UndoChoice:
-        """Return the same choice with a time that means the same later: `2h` does not.
+        """Return the same choice with `since` as a date and time, because `2h` would mean something else later.
 
         Raises:
-            ValueError: it is no time; the message is for the person.
+            ValueError: `since` is no time; the message is for the person.
         """
         return replace(self, since=utc_text(since_of(self.since, now))) if self.since else self
 
@@ -93,7 +93,7 @@ async def rehearsal(request: PageRequest) -> Response:
 
 
 async def undo(request: PageRequest, form: Form) -> Response:
-    """Take the changes back exactly as they were shown; where the person's word is not enough, make the proposal to sign."""
+    """Take the changes back exactly as they were shown. If the person may not do that alone, make a proposal and show it."""
     choice = UndoChoice.of(form)
     try:
         choice = choice.at(request.now)

@@ -1,4 +1,4 @@
-"""The figures of Home that take long at many pages: counted once for each state of the index, and kept."""
+"""The figures of Home that take long to count if there are many pages: counted once for each state of the index, and kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class HomeFigures:
         return Growth(self.services.state.ledger)
 
     async def soon(self) -> Figures | None:
-        """Return the figures: of now if that is quick, else those counted last; None if they were never counted."""
+        """Return the present figures if counting them is quick, else those counted last; None if they were never counted."""
         return await self.now() if await self.is_small() else self._kept
 
     async def is_small(self) -> bool:

@@ -17,7 +17,10 @@ MOST_ROWS = 60
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlot:
-    """The pictures of the number of pages and of their size, each in a sentence, too, and the last days, newest first."""
+    """The growth of the number of pages and of their size, each as a picture and in a sentence.
+
+    `rows` are the last days, newest first.
+    """
 
     pages: Markup
     size: Markup

@@ -55,7 +55,7 @@ LISTS: Mapping[str, tuple[str, str]] = {
 
 
 async def home(request: PageRequest) -> Response:
-    """Show what needs the person, what happened today, the journeys on their way, and how the knowledge base is."""
+    """Show what needs the person, what happened today, the journeys in progress, and the health of the knowledge base."""
     services, figures = request.services, request.page.home_figures
     small = await figures.is_small()
     if small:
@@ -106,7 +106,7 @@ async def home(request: PageRequest) -> Response:
 
 
 async def _record_outside(request: PageRequest) -> None:
-    """Bring changes made in editors on record, as History does; Home is shown even if that fails."""
+    """Record changes made in editors, as History does. Home is shown even if that fails."""
     try:
         await request.services.outside_changes.record()
     except KnowledgeError:
@@ -168,7 +168,7 @@ async def health(request: PageRequest) -> Response:
 
 
 def _rows(found: PageHealth, what: str, now: datetime) -> Sequence[tuple[str, str, datetime | None]]:
-    """Return the path of each page in the list, a remark, and when its file changed, if that is the point."""
+    """Return for each page in the list its path, a remark, and, in the list of stale pages, when its file changed."""
     if what == "stale":
         return [
             (page.path, "", now - timedelta(seconds=now.timestamp() - page.modified_ns / 1e9)) for page in found.stale

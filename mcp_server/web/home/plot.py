@@ -35,7 +35,7 @@ Point = tuple[datetime, float]
 
 @dataclass(frozen=True, slots=True)
 class PlotSpan:
-    """What a plot shows: from when to when, and from zero to `top` in so many `parts`, each with a line of the grid."""
+    """The range of a plot: times from `start` to `end`, and values from 0 to `top`. Grid lines divide the values into `parts`."""
 
     start: datetime
     end: datetime

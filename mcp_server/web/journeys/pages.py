@@ -97,7 +97,7 @@ async def one(request: PageRequest, notice: Notice | None = None, status: int = 
 
 
 async def _barred(request: PageRequest, seen: JourneyPageData) -> str:
-    """Return why others than this person settle the open question, "" if this person may or there is none."""
+    """Return why the person may not settle the open question, "" if they may or if no question is open."""
     waits = seen.state.checkpoint
     if waits is None or seen.newest:
         return ""
@@ -134,7 +134,7 @@ async def _seen(request: PageRequest) -> JourneyPageData:
 
 
 async def _log(store: JourneyStore, journey: str) -> list[Logged]:
-    """Return all events, without the works, which may be large: the newest are in the state."""
+    """Return all events without the recorded work, which may be large. The journey's state has the newest work of each phase."""
     found: list[Logged] = []
     async for logged in _new_events(store, journey, 0):
         event = logged.event
@@ -289,7 +289,10 @@ async def events(request: PageRequest) -> Response:
 async def event_stream(
     store: JourneyStore, news: AsyncGenerator[Collection[str]], journey: str, after: int, here: Here
 ) -> AsyncIterator[str]:
-    """Yield the events after that number as server-sent events, for as long as the listener is logged in (`here`)."""
+    """Yield the journey's events after the event with the number `after`, as server-sent events, until the listener is logged out.
+
+    `news` yields the ids of changed journeys. `here` returns whether the listener is still logged in.
+    """
     first = True
     async with aclosing(news) as heard:
         async for keys in heard:

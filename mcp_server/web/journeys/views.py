@@ -1,6 +1,7 @@
 """The content of a journey's page, besides the state itself. Pure.
 
-Models wrote briefs, works and the phases of a team's agents. Texts stay plain here: the templates make them inert.
+Models may have written the brief, the recorded work, and the phases of a team's agent. Here these texts are plain; the templates
+make them inert.
 """
 
 from __future__ import annotations

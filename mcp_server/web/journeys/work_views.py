@@ -22,7 +22,7 @@ DEEPEST = 8
 """Levels of nesting that are laid out; deeper values are shown as JSON."""
 SHORT = 100
 LEAST = 8
-"""Characters that each value counts in addition to its own, so that a hundred thousand empty lists are folded, too."""
+"""Each value counts as this many characters more than it has, so that a hundred thousand empty lists are folded, too."""
 
 _FIELDS = Markup('<dl class="fields">{0}</dl>')
 _FIELD = Markup('<div class="{0}"><dt>{1}</dt><dd>{2}</dd></div>')
@@ -58,7 +58,7 @@ class WorkHtml:
 
 
 def work_html(content: Any, *, whole: bool = False) -> WorkHtml:
-    """Return the work as HTML, or only its beginning unless `whole`."""
+    """Return the work as HTML: all of it if `whole`, else at most its first `LONG_WORK` characters."""
     room = _CharacterRoom(ANY_LENGTH if whole else LONG_WORK)
     html = _shown(content, room, 0)
     raw = json.dumps(content, ensure_ascii=False, indent=2, default=dict)  # of a read-only mapping

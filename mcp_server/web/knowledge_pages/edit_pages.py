@@ -68,7 +68,7 @@ class PageDraft:
 
 @dataclass(frozen=True, slots=True)
 class DraftNotes:
-    """What the form says about a draft: a problem, the difference that saving makes, conflicts to choose in, and a preview."""
+    """The remarks beside a draft in the form: a problem, the difference that saving makes, conflicts to decide, and a preview."""
 
     problem: str = ""
     diff: str | None = None
@@ -228,7 +228,7 @@ def _files(path: str, diff: str | None) -> Sequence[FileView]:
 
 
 async def _now(request: PageRequest, path: str) -> tuple[str, str]:
-    """Return the page's text and revision now, and keep it as a base of later writes."""
+    """Return the page's present text and its revision. The text is kept, so that later writes can be merged with it as their base."""
     file = await request.services.tiers.file(path)
     await request.services.writer.shown(path)
     return text_of(path, file.raw), revision_of(file.raw)

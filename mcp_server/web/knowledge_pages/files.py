@@ -36,13 +36,18 @@ INLINE: Mapping[str, str] = {
 }
 """Content types, by suffix, that a browser shows without running any of it."""
 PICTURE_ONLY: Mapping[str, str] = {"svg": "image/svg+xml"}
-"""As a picture in a page it runs nothing; opened by itself it is a document with scripts, so then it is a download."""
+"""Content types, by suffix, of files that run nothing as a picture in a page.
+
+Opened by themselves they may run scripts, so then they are downloaded.
+"""
 DOWNLOAD = "application/octet-stream"
 POLICY = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; media-src 'self'; frame-ancestors 'none'"
 )
-"""Even if a browser took a file for a document, it would have no scripts, no forms and no origin. The inline style is a browser's own,
-around a picture that is opened by itself."""
+"""With this policy a file has no scripts, no forms and no origin, even if a browser takes it for a document.
+
+Inline styles are allowed because browsers use one to show a picture that is opened alone.
+"""
 
 
 async def file(request: PageRequest) -> Response:

@@ -104,7 +104,7 @@ class MapTree:
             listed[path].own_page = path
 
     async def _fill(self, folder: TreeFolder) -> None:
-        """Read the folders below that have few enough pages, in the order of the tree."""
+        """Read those folders below `folder` for whose pages the tree still has room, in the order of the tree."""
         for number, one in enumerate(folder.folders):
             if one.listed is None and one.count <= self._pages_left and self._folders_left:
                 self._pages_left, self._folders_left = self._pages_left - one.count, self._folders_left - 1

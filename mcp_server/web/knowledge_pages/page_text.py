@@ -19,7 +19,7 @@ from mcp_server.web.text.site_addresses import page_address
 MOST_CHARACTERS = 50_000
 """Characters of a page that are shown at once, so that any page is there quickly; the rest is one click further."""
 LARGE_CHARACTERS = 200_000
-"""A part with more of them, which is one block, is rendered in another process."""
+"""A part with more characters than this is one long block, and is rendered in another process."""
 MOST_OUTLINE = 300
 _NOTES = Markup('<div class="block">{}</div>')
 
@@ -46,7 +46,10 @@ class OutlineLink:
 
 
 def part_from(document: Document, line: int, *, with_front: bool) -> PagePart:
-    """Return as much of the page as is shown at once, from the block at `line` on; `with_front` from its front matter on."""
+    """Return as much of the page as is shown at once, from the block at `line` on.
+
+    `with_front`: the first part begins with the page's front matter, which is left out otherwise.
+    """
     lines = document.text.split("\n")
     while len(lines) > 1 and not lines[-1].strip():
         lines.pop()
@@ -71,7 +74,7 @@ def rendered_blocks(part: PagePart, links: PageLinks) -> Sequence[RenderedBlock]
 
 
 async def blocks_apart(part: PagePart, look_up: LookUp, apart: RendersApart) -> Sequence[RenderedBlock]:
-    """Return the same, rendered in another process; the source of the part if that takes too much."""
+    """Return the blocks of the part as HTML, rendered in another process; as source, if rendering takes too much time or memory."""
     try:
         return _with_notes(await rendered("\n".join(part.lines), look_up, apart, _slice(part)), part)
     except TooMuchWork:

@@ -39,7 +39,7 @@ class NamedPage:
 
 @dataclass(frozen=True, slots=True)
 class PageLinksView:
-    """The pages that a page links to and those that link to it; `more` are further ones, not counted exactly."""
+    """The pages that a page links to, and those that link to it. `back_complete`: no others link to it."""
 
     out: Sequence[NamedPage]
     back: Sequence[NamedPage]
@@ -55,7 +55,7 @@ class Citations:
 
 
 async def links_of(index: IndexStore, document: Document, names: Sequence[str], *, by_name: bool) -> PageLinksView:
-    """Return the links of the page in both directions; with `by_name` ordinary links, too, are found by name."""
+    """Return the links of the page in both directions. With `by_name`, Markdown links may name a page without its folder."""
     led = await led_to(index, document.path, document.page_links[:MOST_LINKS], by_name=by_name)
     back, complete = await pages_linking_to(index, document.path, names, by_name=by_name)
     out = list(dict.fromkeys(path for path in led.values() if path != document.path))

@@ -33,7 +33,7 @@ FORMAT = 1
 """Raise it when the files or the layout change: older files are then computed again."""
 OVERVIEW_FILE, DATA_FILE = f"overview-{FORMAT}.json", f"graph-{FORMAT}.json.gz"
 UNIT = 10
-"""The whole number that a length of one is in the file: places need no more digits."""
+"""The file has coordinates multiplied by this and rounded, because one digit after the point is exact enough."""
 SOON = 1_000
 """Pages up to which the whole graph is computed before an answer, since that takes less than a second."""
 LONGEST_NAME = 120
@@ -104,7 +104,7 @@ def _before(file: Path) -> GraphPlaces | None:
 
 
 def _data(graph: LinkGraph, groups: FolderGroups, places: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    """Return what the script needs; names are plain text in which every character is visible, "" for the path's own."""
+    """Return the data for the script. `names` are the paths with every character visible; "" for a path that is its own name."""
     names = [plain(path) for path in graph.paths]
     titles = [plain(title[:LONGEST_NAME]) for title in graph.titles]
     where = [places[path] for path in graph.paths]
@@ -122,7 +122,7 @@ def _data(graph: LinkGraph, groups: FolderGroups, places: Mapping[str, tuple[flo
 
 
 def _write(file: Path, raw: bytes) -> None:
-    """Replace the file at once, so that nobody reads half of it."""
+    """Replace the file in one step, so that nobody reads half of it."""
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     part.write_bytes(raw)
     part.replace(file)

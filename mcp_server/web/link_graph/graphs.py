@@ -76,7 +76,7 @@ class LinkGraphs:
         return held or await self.renew()
 
     async def renew_later(self) -> None:
-        """Do the same after an answer was sent; a failure is only logged."""
+        """Compute the graph as `renew` does, after an answer was sent. A failure is only logged."""
         try:
             await self.renew()
         except KnowledgeError:

@@ -1,4 +1,4 @@
-"""Draw a neighbourhood as SVG: pages that link to the page on its left, pages that it links to on its right. Pure.
+"""Draw a neighbourhood as SVG: on the left, the pages that link to the page; on the right, those that it links to. Pure.
 
 In a narrow window the pages that link to it are above, and the others below. Titles are hostile text: they are cut, and
 every character in them is visible. Each page is a link, which the keyboard reaches.

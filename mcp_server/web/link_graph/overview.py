@@ -27,7 +27,7 @@ class CountedPage:
 
 @dataclass(frozen=True, slots=True)
 class FolderLinks:
-    """A group of folders, the links between its pages, and those between its pages and others. None: all other folders."""
+    """The links of the pages below `folder`: those `inside` it, and those `across` its border. None is all other folders."""
 
     folder: str | None
     number: int

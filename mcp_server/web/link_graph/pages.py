@@ -127,7 +127,7 @@ def _cleaned(asked: str) -> str:
 
 
 async def _choices(request: PageRequest, asked: str) -> list[str]:
-    """Return the pages that a person may mean by a name: those that are called so, else those with it in their path."""
+    """Return the pages that a person may mean by a name: those with that name, or if there are none, those with it in their path."""
     index = request.services.index
     named = [match.path for match in await index.named(asked, limit=MOST_CHOICES) if match.by != "heading"]
     return list(dict.fromkeys(named)) or list(await index.paths(contains=asked, limit=MOST_CHOICES))

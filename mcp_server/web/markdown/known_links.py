@@ -20,9 +20,10 @@ Answers = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class KnownLinks:
-    """`PageLinks` as tables: addresses of pages and files, and embedded texts, by target; one that is None or absent leads nowhere.
+    """`PageLinks` as tables: the addresses of `pages` and `files`, and the embedded `texts`, by target.
 
-    `inner` are the same of the embedded pages, by the target that embeds each.
+    A target that is absent, or that has None, leads nowhere. `inner` has the links of each embedded page, by the target that
+    embeds it.
     """
 
     pages: Answers = field(default_factory=dict)
@@ -52,7 +53,7 @@ class KnownLinks:
         return any(self.texts.values()) or any(one.has_texts for one in self.inner.values())
 
     def and_also(self, more: KnownLinks) -> KnownLinks:
-        """Return both together."""
+        """Return these links and `more` together."""
         inner = {target: self.inside(target).and_also(found) for target, found in more.inner.items()}
         return KnownLinks(
             {**self.pages, **more.pages},
@@ -67,9 +68,9 @@ NOTHING_KNOWN = KnownLinks()
 
 @dataclass(frozen=True, slots=True)
 class WrittenTargets:
-    """Targets as a page has them, each once: what `PageLinks.page`, `file` and `embedded` are asked.
+    """The targets of a page, each once, as the page writes them: those of links, of files, and of embedded texts.
 
-    `inner` are those of embedded pages, by the target that embeds each.
+    `inner` has the targets of each embedded page, by the target that embeds it.
     """
 
     pages: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ async def rendered(text: str, look_up: LookUp, apart: RendersApart, part: PageSl
     """Return the page, rendered by `apart`. `look_up` returns what it knows of the targets that it is asked about.
 
     Raises:
-        TooMuchWork: the other process gave up, which needs a slow machine: the renderer's own limits come first.
+        TooMuchWork: the other process gave up. Only a slow machine gets there before the renderer's own limits apply.
         TooMuchWaiting: the caller has too many pages in progress.
     """
     order = RenderOrder(text, KnownLinks(), part)
@@ -128,7 +129,7 @@ def render_order(order: RenderOrder) -> RenderedPage:
 
 
 class _Asked:
-    """Notes what it is asked; dictionaries keep the order."""
+    """A `PageLinks` that notes each target that it is asked about. Dictionaries keep the targets in order."""
 
     def __init__(self, known: KnownLinks) -> None:
         self._known = known

@@ -20,10 +20,10 @@ _LABEL = re.compile(r"\[(\^?[^\[\]]{1,999})\]")
 
 @dataclass(frozen=True, slots=True)
 class PageSlice:
-    """A part of a page: the blocks from line `start` to line `last`, from 1, and of these about `most` characters, at least one block.
+    """A part of a page: the blocks between the lines `start` and `last`, counted from 1.
 
-    `address` is where the page is shown from a line on, without the number of the line: links of the page to its own headings in
-    other parts lead there.
+    It ends after about `most` characters, and has at least one block. `address` followed by a line's number is an address at which
+    the page is shown from that line on. The page's links to its own headings in other parts lead there.
     """
 
     start: int = 1

@@ -52,7 +52,10 @@ Piece = str | RawTag
 
 
 def pair_tags(tokens: Sequence[Token]) -> None:
-    """Set `meta["pieces"]` of all tokens with HTML, inside lines too. Tags of blocks pair with those beside them, not inside."""
+    """Set `meta["pieces"]` of all tokens with HTML, and keep allowed tags that have a partner.
+
+    A tag in an HTML block pairs with one in another HTML block on the same level. A tag inside a line pairs within that line.
+    """
     open_tags: list[list[RawTag]] = [[]]
     for token in tokens:
         if token.type == "html_block":

@@ -12,8 +12,8 @@ from markupsafe import Markup
 class PageLinks(Protocol):
     """Where the links of one page lead.
 
-    A target is plain text: percent encoding and escapes are resolved, except in front of an anchor, where `#` separates. Links
-    inside the page itself (`#Heading`, `#^block`) are not asked about, only those of an embedded page.
+    A target is plain text: percent encoding and escapes are resolved, and a `#` separates its path from its anchor. Links inside
+    the page itself (`#Heading`, `#^block`) are not asked about, only those of an embedded page.
     """
 
     def page(self, target: str) -> str | None:
@@ -64,8 +64,8 @@ class RenderedPage:
 
     `next` is the line at which the next part begins, 0 if there is none. `footnotes` are those that the blocks refer to.
 
-    Ids come from the page's own words. They are `line-N`, `^block`, `fn:N`, `fnref:N`, or an anchor, which has no upper-case letter
-    and neither `:` nor `.`; so the site's own ids are safe if they have one of these.
+    Ids come from the page's own words. They are `line-N`, `^block`, `fn:N`, `fnref:N`, or an anchor. An anchor has no upper-case
+    letter, no `:` and no `.`, so the site's own ids can't be the same as an anchor if they have one of these.
     """
 
     front: Mapping[str, object]

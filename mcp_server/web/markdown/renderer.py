@@ -119,7 +119,7 @@ def _parsed(text: str, steps: ParserSteps, env: dict[str, Any]) -> list[Token]:
 
 
 def _by_name(headings: Sequence[Heading], by_line: Mapping[int, str]) -> dict[str, tuple[int, str]]:
-    """Return line and anchor of headings by all that a link may call them; the first of a name wins."""
+    """Return the line and anchor of each heading, by every name that a link may use for it. The first heading with a name counts."""
     found: dict[str, tuple[int, str]] = {}
     for heading in headings:
         anchor = by_line[heading.line]
@@ -129,7 +129,7 @@ def _by_name(headings: Sequence[Heading], by_line: Mapping[int, str]) -> dict[st
 
 
 def _block_lines(text: str) -> dict[str, int]:
-    """Return the lines of the ids of blocks."""
+    """Return the line of each block's id, by id."""
     found: dict[str, int] = {}
     line, at = 1, 0
     for match in _BLOCK_ID.finditer(text) if "^" in text else ():

@@ -31,7 +31,7 @@ DIAGRAMS = frozenset(_NAMES_OF_DIAGRAMS.split())
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".avif", ".bmp", ".ico")
 LARGEST_PIXELS = 4_000
 MOST_BACK = 20
-"""References of one footnote to which it leads back."""
+"""A footnote links back to at most this many of the places that refer to it."""
 NOT_RENDERED = "This block is too complex to render, so its source is shown."
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")
@@ -472,11 +472,11 @@ class HtmlWriter:
 
 
 _Line = tuple[Sequence[Token], Sequence[str], int]
-"""The tokens of a line, their words, and the place of the one that is written."""
+"""The tokens of a line, the words that each shows, and the index of the token that is being written."""
 _NO_LINE: _Line = ((), (), 0)
 _NO_TOKEN = Token("link_close", "a", -1)
 _TABLE = '<div class="table" role="group" aria-label="Table" tabindex="0">'
-"""Around every table: on a narrow screen it is moved inside, by hand or by keys."""
+"""The element around every table. On a narrow screen the table can be scrolled inside it, also with the keyboard."""
 _MISSING = '<span class="missing" title="{0}">'
 
 
@@ -572,7 +572,7 @@ def _elsewhere(address: str, kind: str = "") -> str:
 
 
 def _real_host(href: str, line: _Line) -> str:
-    """Return the host as a note where the words of a link look like another address."""
+    """Return the host of `href` as a note if the words of the link look like an address of another host, else ""."""
     children, words, index = line
     depth = 0
     label: list[str] = []

@@ -40,7 +40,7 @@ RIGHT_MEANINGS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class PersonCard:
-    """One person as the page shows them. `can_have_token`: the holder of a token of their name is this person."""
+    """One person as the page shows them. `can_have_token`: the principal of a token with this `name` belongs to the person."""
 
     name: str
     principals: Sequence[str]
@@ -107,7 +107,7 @@ async def remove_person(request: PageRequest, form: Form) -> Response:
 
 
 async def join_group(request: PageRequest, form: Form) -> Response:
-    """Put a person into a group, which is new or known."""
+    """Put a person into a group, which is made if it doesn't exist."""
     people = [form["person"]] if form.get("person") else []
     return await _changed(request, "group.add", {"name": form.get("name", "").strip(), "people": people}, "groups")
 
@@ -151,7 +151,7 @@ async def remove_reviewer(request: PageRequest, form: Form) -> Response:
 
 
 async def create_token(request: PageRequest, form: Form) -> Response:
-    """Create a token for a person and show it, this once. With a passkey it is valid once that has signed."""
+    """Create a token for a person and show it, this once. If there is a passkey, the token is valid once the passkey has signed."""
     name, (token_id, secret) = checked_name(form.get("name", ""), "a person"), minted()
     if (await request.services.state.people.directory()).person_of(token_holder(name)) != name:
         raise CannotDecide(f"{token_holder(name)} is not a principal of {name}; add it to the person first")
@@ -181,7 +181,7 @@ async def create_token(request: PageRequest, form: Form) -> Response:
 
 
 async def make_login(request: PageRequest, form: Form) -> Response:
-    """Make a link that logs a person in, and show it, this once. With a passkey it works once that has signed."""
+    """Make a login link for a person and show it, this once. If there is a passkey, the link works once the passkey has signed."""
     name, secret = checked_name(form.get("name", ""), "a person"), secrets.token_urlsafe(32)
     arguments = {"principal": token_holder(name), "secret_digest": digest(secret).hex()}
     proposal, to_sign = await _asked(request, "person.login", arguments)
@@ -210,7 +210,7 @@ async def _reviewers(request: PageRequest, form: Form) -> tuple[str, Sequence[st
 
 
 async def _changed(request: PageRequest, act: PeopleAct, arguments: Mapping[str, Any], section: str) -> Response:
-    """Make the change: at once, or, if there is a passkey, once it signs on the page that is shown next."""
+    """Make the change at once. If there is a passkey, show the proposal instead, which the passkey must sign."""
     proposal, to_sign = await _asked(request, act, arguments)
     return see(f"/proposals/{proposal.id}" if to_sign else f"{HERE}#{section}")
 

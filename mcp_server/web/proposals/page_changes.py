@@ -19,7 +19,7 @@ LONG_ROWS = 1_000_000
 """Characters of HTML in these rows. A character that has to be marked takes a hundred of them."""
 LONG_LINE = 2_000
 LONG_FILE = 100_000
-"""Characters of a diff from which on only its shown beginning is parsed."""
+"""Of a diff with more characters than this, only the beginning that is shown is parsed."""
 
 Layout = Literal["split", "inline"]
 

@@ -53,7 +53,7 @@ from mcp_server.web.work_list import asking_runs, waiting_journeys
 MOST_LISTED = 200
 PAGE = 30
 MOST_PARTS = 50
-"""Blocks, conflicts and contradictions of one proposal that are shown at once, each."""
+"""At most this many blocks, this many conflicts and this many contradictions of one proposal are shown at once."""
 LAST_DECIDED = 5
 MOST_CHANGES = 50
 """The newest changes of a page among which the one of a proposal is looked for."""
@@ -313,7 +313,10 @@ async def why_not(request: PageRequest, proposal: Proposal) -> str:
 
 
 def _within_rights(request: PageRequest, proposal: Proposal) -> bool:
-    """Return whether the login is enough: an act on trust itself needs the right to manage trust, and one on a passkey its owner."""
+    """Return whether the person's rights are enough to decide on the proposal.
+
+    An act on trust itself needs the right to manage trust. Only its owner may decide on an act on a passkey.
+    """
     by_sign_in = is_signed_in(proposal.principal)
     if proposal.tool in ("passkey.add", "passkey.remove"):
         user = request.session.user

@@ -38,7 +38,7 @@ class ProposalApart:
 
 @dataclass(frozen=True, slots=True)
 class DecidedTogether:
-    """The outcome of one of several decisions. `done`: it is as the person wanted; `to` is the proposal to look at."""
+    """The outcome of one of several decisions. `done`: the decision succeeded. `to` is the id of the proposal to look at."""
 
     to: str
     sentence: str

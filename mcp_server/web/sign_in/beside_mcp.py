@@ -21,7 +21,7 @@ NO_PORT = 0
 """No request names this port, so the site has no local address here: the owner logs in at that of `review --web`."""
 OF_MCP = ("/mcp", PREFIX, "/.well-known/")
 OF_BOTH = ("/health", "/ready")
-"""Paths that also load balancers ask for. The site's page is for browsers, which ask for HTML."""
+"""Paths that both have. The site answers requests for HTML, which come from browsers; the endpoint answers load balancers."""
 
 
 class BesideMcp:

@@ -14,7 +14,10 @@ from mcp_server.web.sign_in.people import REVIEWER, SitePerson, with_audit
 
 
 class LinkPeople:
-    """What people with such a link may do: read and review, as long as they are on record. `others` answers for everybody else."""
+    """Returns the rights of people on the site.
+
+    Those who log in with a link may read and review, as long as they are on record. `others` returns the rights of everybody else.
+    """
 
     def __init__(self, state: StateStore, now: Clock, others: RightsOf | None) -> None:
         self._state, self._now, self._others = state, now, others

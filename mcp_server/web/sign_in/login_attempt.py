@@ -1,7 +1,8 @@
 """A login that has begun and waits for the browser to come back from the sign-in server. Pure.
 
 All of it is in a cookie of that browser, so any worker can finish it, and strangers leave nothing in the state database. What goes
-to the sign-in server is derived from the cookie's secret: another browser can neither use it nor have it used.
+to the sign-in server is derived from the cookie's secret, so only the browser with that cookie can finish the login. Nobody can
+finish another person's login, or make another person's browser finish theirs.
 
 Source: RFC 7636 (PKCE), RFC 9700, section 2.1 (state, nonce).
 """
@@ -44,12 +45,12 @@ class LoginAttempt:
 
     @classmethod
     def begun(cls, to: str, now: datetime) -> LoginAttempt:
-        """Return a new one. An address that is not on this site, or too long, becomes the first page."""
+        """Return a new attempt. If `to` is not on this site, or too long, the login leads to the first page."""
         return cls(secrets.token_urlsafe(_SECRET_BYTES), int(now.timestamp()), own_address(to))
 
     @classmethod
     def in_cookie(cls, cookie: str, now: datetime) -> LoginAttempt | None:
-        """Return the one in a browser's cookie; None if it is too old, or no cookie of ours."""
+        """Return the attempt in a browser's cookie; None if the attempt is too old, or the cookie is not one of ours."""
         secret, _, rest = cookie.partition(".")
         began, _, to = rest.partition(".")
         if not began.isdecimal() or len(began) > 12 or len(secret) < _SECRET_BYTES:

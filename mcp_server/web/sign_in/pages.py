@@ -41,7 +41,7 @@ async def begin(request: Request) -> Response:
 
 
 async def finish(request: Request) -> Response:
-    """Log the person in whom the sign-in server names, if they may use the site."""
+    """Log in the person whom the sign-in server names, if they may use the site."""
     page_context: PageContext = request.app.state.page_context
     sign_in = _sign_in(page_context, request)
     if sign_in is None:

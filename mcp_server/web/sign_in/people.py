@@ -46,7 +46,7 @@ def rights_of(access: SiteAccess, person: SitePerson, *, on_record: bool) -> Col
 
 
 def with_audit(rights: Collection[SiteRight], access: PathAccess) -> Collection[SiteRight]:
-    """Return these rights, with that to the audit log for somebody who may read every page."""
+    """Return these rights, and the right to the audit log if `access` lets the person read every page."""
     return {*rights, SiteRight.AUDIT} if access.reads_all else rights
 
 

@@ -96,7 +96,7 @@ class SiteProvider:
             return await self._completed(metadata, claims, tokens.get("access_token"))
 
     async def logout_address(self) -> str | None:
-        """Return where a person can also log out at the sign-in server; None if it offers that nowhere."""
+        """Return the address at which a person logs out at the sign-in server, too; None if there is none that can be used now."""
         try:
             address = (await self._known()).get("end_session_endpoint")
         except LoginFailed:
@@ -120,7 +120,7 @@ class SiteProvider:
         return ""
 
     async def _known(self) -> Mapping[str, Any]:
-        """Return the server's metadata, which is asked for every ten minutes."""
+        """Return the server's metadata, which is requested again once it is older than `FRESH_S`."""
         async with self._asking:
             if self._clock() - self._metadata_at >= FRESH_S:
                 # Otherwise each of many people who try again would wait for all before them.
@@ -220,7 +220,10 @@ class SiteProvider:
     async def _completed(
         self, metadata: Mapping[str, Any], claims: Mapping[str, Any], token: object
     ) -> Mapping[str, Any]:
-        """Return the claims; if one that matters is missing, with those that the server gives only for the access token."""
+        """Return the claims of the ID token.
+
+        If one is missing that the settings or the page use, claims that the server gives for the access token `token` are added.
+        """
         wanted = {"name", *(one.name for one in (*self._access.people, *self._access.managers))}
         address = metadata.get("userinfo_endpoint")
         if wanted <= set(claims) or not isinstance(address, str) or not isinstance(token, str) or not token.isascii():

@@ -96,7 +96,7 @@ def _certain_before(kinds: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=5000)
 def _kind(word: str) -> str:
-    """Return the script of the word, `mixed` if it has several, or that it looks Latin and is not."""
+    """Return the word's script; `_MIXED` if it has several; `_LOOKS` and the script if all its letters look Latin; "" if unknown."""
     if word.isascii():
         return "LATIN"
     scripts = {_script(letter) for letter in word}

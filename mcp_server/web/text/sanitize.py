@@ -161,7 +161,7 @@ def _hidden(text: str) -> Iterator[CharacterMark]:
 
 
 def _joins(text: str, start: int, end: int) -> bool:
-    """Return whether this only joins the parts of an emoji. Elsewhere the same characters can hide text."""
+    """Return whether the characters from `start` to `end` only join the parts of an emoji. Elsewhere they can hide text."""
     if text[start:end] not in _JOINING or not start or unicodedata.category(text[start - 1]) not in ("So", "Sk"):
         return False
     return text[end - 1] != "\u200d" or (end < len(text) and unicodedata.category(text[end]) == "So")

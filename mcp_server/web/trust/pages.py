@@ -59,7 +59,7 @@ async def trust_record(request: PageRequest) -> Response:
 
 
 async def grant(request: PageRequest, form: Form) -> Response:
-    """Propose a grant, which a person then approves: the same one, with their passkey if there is one."""
+    """Propose a grant and show the proposal, which the same person can approve: with their passkey, if there is one."""
     name = await _named(request, form)
     if form.get("level") not in {str(int(level)) for level in Trust}:
         raise CannotDecide("choose a level from 0 to 5")
@@ -68,7 +68,7 @@ async def grant(request: PageRequest, form: Form) -> Response:
 
 
 async def thaw(request: PageRequest, form: Form) -> Response:
-    """Propose to unfreeze a host, as `grant`."""
+    """Propose to unfreeze a host. The person approves the proposal as they approve a grant."""
     name = await _named(request, form)
     return await request.propose("trust.thaw", {"principal": name})
 

@@ -52,7 +52,7 @@ class RehearsedChange:
 
 
 class Handover:
-    """What the pages of this process and the process itself hand to each other."""
+    """The data that the pages of this process and the process itself hand to each other."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack

@@ -43,7 +43,7 @@ def waiting_page(handover: Handover) -> Response:
 
 
 def waiting_app(handover: Handover, done: anyio.Event, port: int, public_url: str | None) -> ASGIApp:
-    """Return an application that answers every request with this page, at the latest once `done` is set."""
+    """Return an application that answers every request with this page: after `HOLD_S`, or earlier if `done` is set."""
 
     async def answer(_request: Request) -> Response:
         with anyio.move_on_after(HOLD_S):

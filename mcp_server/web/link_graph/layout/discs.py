@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 Points = NDArray[np.float64]
 STEPS, DRAWING = 240, 110
-"""Steps in all, and those in which discs are also drawn together. The rest only parts them."""
+"""The most steps, and the number of first steps in which discs are also drawn together. Later steps only push them apart."""
 CLOSE = 1e-3
 GAP = 1.06
-"""Two discs keep this multiple of the sum of their radii."""
+"""Two discs push each other off until their centres are this multiple of the sum of their radii apart."""
 
 
 def packed(points: Points, radii: Points, pull: Points) -> Points:

@@ -10,12 +10,12 @@ SPREAD = 2.2
 """Radius of a disc of one page; the area of a disc grows with its pages."""
 GAP = 3.0
 WIDER = 1.4
-"""Width of the whole, by its height."""
+"""The approximate width of the whole drawing, as a multiple of its height."""
 GOLDEN = math.pi * (3 - math.sqrt(5))
 
 
 def sketched(paths: Sequence[str], edges: Sequence[tuple[int, int]]) -> Mapping[str, tuple[float, float]]:
-    """Return a place for each page: each folder is a disc with its most linked pages in the middle; discs stand in rows, by path."""
+    """Return a place for each page: each folder is a disc with its most linked pages in the middle; discs are in rows, by path."""
     links = [0] * len(paths)
     for end in (end for edge in edges for end in edge):
         links[end] += 1

@@ -76,7 +76,7 @@ def _may_follow(pending: str, state: StateInline) -> bool:
 
 
 def _end(state: StateInline, start: int, dots: int = 0) -> int:
-    """Return where the address ends whose host begins at `start`, 0 if there is no host with so many dots."""
+    """Return the end of the address whose host begins at `start`; 0 if no host with at least `dots` dots is there."""
     host = _HOST.match(state.src, start, state.posMax)
     if not host:
         return 0

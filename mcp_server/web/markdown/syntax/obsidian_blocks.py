@@ -122,7 +122,7 @@ def _task(line: Token, item: Token) -> None:
 
 
 def _end_of(tokens: list[Token], start: int) -> int:
-    """Return where the block ends that begins at `start`."""
+    """Return the index of the last token of the block whose first token is at `start`."""
     depth = 0
     for index in range(start, len(tokens)):
         depth += tokens[index].nesting
@@ -132,7 +132,7 @@ def _end_of(tokens: list[Token], start: int) -> int:
 
 
 def _start_of(tokens: list[Token], end: int) -> int:
-    """Return where the block begins whose last token is at `end`."""
+    """Return the index of the first token of the block whose last token is at `end`."""
     depth = 0
     for index in range(end, -1, -1):
         depth -= tokens[index].nesting
