@@ -9,22 +9,23 @@ from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from anyio.from_thread import BlockingPortal
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-
 from knowledge.extras import install_command
 from knowledge.telemetry.operations import recording
 from mcp_server import VERSION
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.settings import Settings
 from mcp_server.late_module import LateModule
-from mcp_server.ports import GateServices
-from mcp_server.protocol.server import ForgeServer
 from mcp_server.telemetry.log_lines import REQUEST
 
 if TYPE_CHECKING:
+    from anyio import from_thread
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+    from mcp_server.ports import GateServices
+    from mcp_server.protocol.server import ForgeServer
     from mcp_server.telemetry import metrics, traces
 else:
+    from_thread = LateModule("anyio.from_thread")
     metrics = LateModule("mcp_server.telemetry.metrics")
     traces = LateModule("mcp_server.telemetry.traces")
 
@@ -60,7 +61,7 @@ async def monitored(settings: Settings, served: Mapping[str, tuple[ForgeServer, 
     if settings.traces is None and settings.metrics is None:
         yield
         return
-    async with BlockingPortal() as portal:
+    async with from_thread.BlockingPortal() as portal:
         with ExitStack() as stack:
             every = {name: services for name, (_, services) in served.items()}
             if settings.traces is not None:

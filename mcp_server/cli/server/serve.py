@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcp_server.web.sign_in import beside_mcp
 else:
     # --help and a mistyped option need not wait 0.6 s for the composition, and each way of serving needs only some of the others.
+    # `prepare` comes before they are loaded: looking for cycles among 600 modules would take a tenth of the start.
     composition = LateModule("mcp_server.app.composition")
     http = LateModule("mcp_server.transport.http")
     several = LateModule("mcp_server.transport.several")

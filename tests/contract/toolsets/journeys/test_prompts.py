@@ -142,9 +142,25 @@ def test_a_server_starts_without_modules_that_only_some_calls_need() -> None:
     """Every host waits for what is loaded at the start, whether it leads journeys, merges and decides or not."""
     loaded = "mcp_server.app.composition, mcp_server.app.factories.protocol_server"
     later = ("agents", "knowledge.contradictions", "knowledge.merge.claims", "knowledge.writing.files")
-    script = f"import sys, {loaded}; print([name for name in sys.modules if name.startswith({later})])"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert said.stdout.strip() == "[]"
+    assert loaded_with(loaded, later) == "[]"
+
+
+def test_the_command_that_serves_loads_the_sdk_only_when_it_serves() -> None:
+    """`serve --help` need not wait for it, and `serve` first tells Python not to look for cycles among what is loaded."""
+    assert loaded_with("mcp_server.__main__, mcp_server.cli.server.serve", ("mcp", "pydantic")) == "[]"
+
+
+def loaded_with(modules: str, later: tuple[str, ...]) -> str:
+    """Return the names among `later`, and below them, that a new Python has loaded after importing the modules."""
+    found = f"[name for name in sys.modules if f'{{name}}.'.startswith({tuple(f'{name}.' for name in later)})]"
+    said = subprocess.run(
+        [sys.executable, "-c", f"import sys, {modules}; print({found})"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    return said.stdout.strip()
 
 
 @pytest.mark.parametrize("entry", main_entries(), ids=lambda entry: entry.name)
