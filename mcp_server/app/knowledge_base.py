@@ -223,11 +223,11 @@ async def open_base(
 ) -> AsyncIterator[KnowledgeBase]:
     """Open the knowledge base of these settings, and close everything afterwards.
 
-    `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the current
-    embedder. With `indexing` this process will index, so a first search may wait a moment for that. A `lean` process keeps
-    little in memory: another one indexes, and searches read vectors from the index. In a `mirror` of pages in the database people
-    work with an editor such as Obsidian. `load_opinion` returns the second
-    opinion on questions whose route is unclear; the first search calls it first.
+    `on_progress` gets the number of documents indexed, `on_renewal` the number of passages that have vectors of the
+    current embedder. With `indexing`, this process will index, so a first search may wait a moment for that. A `lean`
+    process keeps little in memory: another process indexes, and searches read vectors from the index. With `mirror`,
+    the folder mirrors pages in the database, and people work in it with an editor such as Obsidian. `load_opinion` is
+    called with the first search, and returns what gives a second opinion on questions whose route is unclear.
 
     Raises:
         VaultUnavailable, StorageError: the folder or a database cannot be used; the message says what to do.

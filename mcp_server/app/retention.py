@@ -47,7 +47,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Shortens old texts in one knowledge base's state. With `kept` None those of journeys, runs and proposals stay forever."""
+    """Shortens old texts in one knowledge base's state. If `kept` is None, texts of journeys, runs and proposals stay forever."""
 
     state: StateStore
     journeys: JourneyStore

@@ -83,7 +83,8 @@ def key_in_file(path: Path) -> bytes:
 async def shared_key(tables: StateTables) -> bytes:
     """Return the key in the PostgreSQL database; of several processes that start at once, one makes it.
 
-    Everyone who can read the schema can read it. They can also change there who may do what, so the key adds nothing.
+    Everyone who can use the schema can read the key. They can also change there who may do what, so the key gives them
+    nothing more.
     """
     rows = await tables.read(_READ, (NAME,))
     if not rows:

@@ -168,7 +168,7 @@ class Approvals(Protocol):
         ...
 
     async def propose_again(self, proposal_id: str, person: Approver, why: str) -> Proposal:
-        """Return a pending proposal of the calls of a rejected one, for everyone who asked, with the effect that they have now."""
+        """Propose the calls of a rejected proposal again, for everyone who asked. The new proposal has their present effect."""
         ...
 
     async def ask(self, act: AdminAct, arguments: Mapping[str, Any], person: Approver) -> Proposal:

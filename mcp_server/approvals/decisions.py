@@ -198,7 +198,9 @@ class Decisions:
             raise CannotDecide(await self._why_not(proposal_id)) from None
 
     async def propose_again(self, proposal_id: str, person: Approver, why: str) -> Proposal:
-        """Return a new pending proposal of the calls of a rejected one, for everyone who asked, with the effect that they have now.
+        """Propose the calls of a rejected proposal again, for everyone who asked.
+
+        The new proposal has their present effect.
 
         Raises:
             CannotDecide: it was not rejected, its host is frozen, or nothing would change. Nothing was proposed.

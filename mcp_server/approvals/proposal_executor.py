@@ -401,7 +401,7 @@ class ProposalExecutor:
         return await self._proposing.put(spec.name, spec.definition_hash, call, draft, replacing=replacing)
 
     async def _ask_again(self, joined: Sequence[Proposal], why: str) -> None:
-        """Put the claims of those who joined a superseded proposal to a person again: with its successor, if they still agree."""
+        """Propose again for everyone who joined a superseded proposal. A claim that still agrees with the successor joins it."""
         for one in joined:
             try:
                 planned = await self.plan(one)
@@ -412,7 +412,7 @@ class ProposalExecutor:
                 logger.info("%s is not proposed again for %s: %s", one.id, one.principal, error)
 
     async def _fail(self, proposal_id: str, why: str) -> None:
-        """Close it as failed. If the database can't be written now, it stays approved, and `resume` finds it."""
+        """Close the proposal as failed. If the database can't be written now, it stays approved, and `resume` finds it."""
         try:
             await self._trust.finish(proposal_id, "failed", at=self.services.now(), error=why)
         except StorageError:

@@ -45,10 +45,11 @@ def read(path: Path) -> str | None:
 def rewrite(
     path: Path, edit: Callable[[str], str], *, backup: bool = True, same: Callable[[str], frozenset[str]] | None = None
 ) -> Rewritten:
-    """Replace the file's text by `edit(text)`, where a missing file is ""; a symlink stays one and its target is changed.
+    """Replace the file's text by `edit(text)`. A missing file counts as "".
 
-    With `backup` a copy is left beside it first, unless an earlier copy is that text or one of `same(text)`. If the host writes to
-    the file at the same moment, its new text is edited instead.
+    A symlink stays one, and its target is changed. With `backup`, a copy of the old file is left beside it first,
+    unless an earlier copy has the same text or one of `same(text)`. If the host writes to the file at the same moment,
+    its new text is edited instead.
 
     Raises:
         ConfigurationRefused: it cannot be read or written, or the host keeps writing to it.

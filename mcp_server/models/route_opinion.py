@@ -70,7 +70,9 @@ class AskedRoutes:
         return self._model.loaded
 
     async def of(self, query: str, examples: Sequence[Example]) -> RouteOpinion | None:
-        """Return the route of `query` in the model's opinion, given the examples; None if it was asked often enough.
+        """Return the model's opinion on the route of `query`, given the examples.
+
+        None if the limit of questions is reached, or the model's confidence is no number from 0 to 1.
 
         Raises:
             ProviderError: it cannot be asked, or its answer has another shape.

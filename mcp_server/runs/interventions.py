@@ -32,8 +32,9 @@ async def cancel(state: StateStore, store: RunStore, run: str, why: str, *, now:
 async def take_back(trust: TrustRecords, run: Run, *, now: Clock) -> None:
     """Withdraw the pending proposals of a run that ended: nobody should approve an act of a run that no longer exists.
 
-    These are the proposal that it waited for, a replacement made by this run, and one from a call during which the run ended. Equal
-    proposals that its host made before stay pending, as do contradictions.
+    Only proposals of calls that this run made are withdrawn: the one that it waited for, a replacement of that, and one
+    from a call during which the run ended. Equal proposals that its host made before stay pending, as do
+    contradictions.
     """
     principal = run.header.principal
     for one in await trust.lines(principal=principal, states=PENDING, limit=DOCUMENTED):

@@ -177,7 +177,8 @@ class Runs:
     async def lead(self, run: str, *, progress: Progress = unwatched) -> Run:
         """Lead a run until it is over or waits for a person, and return it. When this is cancelled, so is the run.
 
-        If another process leads it, follow that. If the model cannot be asked, the run ends, unless it has steps already.
+        If another process leads it, follow that process. If the model cannot be asked, the run ends, unless it has
+        steps already.
 
         Raises:
             LeftToOthers: this process cannot ask the model, and another one may continue the run.
@@ -202,7 +203,11 @@ class Runs:
             return await self._lead_or_follow(run, _Resumption(), progress)
 
     async def resume(self, run: str, proposal: str, became: str, *, progress: Progress = unwatched) -> Run:
-        """Resume a run that waited for that proposal, and lead it as `lead` does; if another process was faster, follow that."""
+        """Resume a run that waited for that proposal, and lead it as `lead` does.
+
+        If another process was faster, follow that process. `became` is the outcome of the proposal, in words for the
+        run.
+        """
         async with self._cancelled_together(run):
             return await self._lead_or_follow(run, _Resumption(proposal, became), progress)
 
@@ -222,7 +227,7 @@ class Runs:
         self.lead_aside(run)
 
     def resume_aside(self, run: str, proposal: str, became: str) -> bool:
-        """Resume a run that waited for that proposal in the background; return as `lead_aside`."""
+        """Resume a run that waited for that proposal, in the background; return False if there is no room, as `lead_aside` does."""
         return self._start_aside(run, _Resumption(proposal, became))
 
     def may_try(self, run: str) -> bool:

@@ -36,9 +36,10 @@ Answer = TypeVar("Answer")
 class ServiceAct(Generic[Answer]):
     """How a planned act is carried out and answered.
 
-    `target`, `digest` and `arguments_hash` go into its outbox entry; the same act within `window` is a repetition. No act of ours
-    with the same `alone_with` runs meanwhile. `conclude` turns the outcome into the tool's answer. `conflict` is the answer if
-    the target turns out to have changed since the plan; None where that cannot happen.
+    `target`, `digest` and `arguments_hash` go into its outbox entry. The same act within `window` counts as a
+    repetition. While it runs, no other act of ours that shares an entry of `alone_with` runs. `conclude` turns the
+    outcome into the tool's answer. `conflict` is the answer if the target turns out to have changed since the plan;
+    None where that cannot happen.
     """
 
     tool: str
@@ -78,7 +79,7 @@ class ServiceAct(Generic[Answer]):
         return await self.conclude(delivered)
 
     async def recall(self, services: ActServices, call: Call) -> Answer | None:
-        """Return the answer of an act whose process died; None if it is not there and can be done (again).
+        """Return the answer of an act whose process died; None if its effect is not there and it can be done, or done again.
 
         Raises:
             KnowledgeError: nobody can tell.
@@ -105,10 +106,10 @@ class EarlierAct:
 async def earlier_act(
     services: ActServices, call: Call, tool: str, arguments: Arguments, within: timedelta
 ) -> EarlierAct | None:
-    """Return the caller's own call with the same arguments that a person approved within `within`, and that was executed.
+    """Return the caller's own executed call with the same arguments, if a person approved it at most `within` ago.
 
-    Hosts repeat a call to see whether it was approved, and nobody is asked twice. The same call of another client counts as another
-    call, even if the two share a principal because they send no token.
+    Hosts repeat a call to see whether it was approved, and a person should not be asked twice. The same call of another
+    client counts as a different call, even if both clients share a principal because they send no token.
     """
     if call.origin == APPROVED_ORIGIN:
         return None  # an approval is to be executed, also of a call that was approved before

@@ -130,10 +130,11 @@ class CallPlan(Generic[R]):
 
 @dataclass(frozen=True)
 class ToolSpec(Generic[S_contra, A, R]):
-    """A tool as declared. `S_contra` is the protocol of what its functions use of the server (see `mcp_server/ports.py`).
+    """A tool as declared.
 
-    A tool of level 0 or 1 changes nothing and has `answer`. A tool of level 2 or higher has `plan`, and the gate decides before the
-    plan is executed. Its answers have a `status` and a `proposal`; a `revision` in them is that of the page at `path`.
+    `S_contra` is the protocol of what its functions use of the server (see `mcp_server/ports.py`). A tool of level 0 or
+    1 changes nothing and has `answer`. A tool of level 2 or higher has `plan`, and the gate decides before the plan is
+    executed. Its answers have a `status` and a `proposal`; a `revision` in them is that of the page at `path`.
 
     Attributes:
         result: The type of the answer, a dataclass.
@@ -141,8 +142,8 @@ class ToolSpec(Generic[S_contra, A, R]):
         only_on_request: Result fields that are left out when they are null, because only some calls request them.
         taints: Returns the untrusted sources that an answer to a call quotes.
         recalled: Returns the answer to a call whose process died, found by asking the service. `call.approval` or `call.key`
-            identifies it; its status is `done` or `unsure`. None if its effect is not there, and it can be done without being done
-            twice.
+            identifies it; its status is `done` or `unsure`. None if the effect of the call is not there and the call
+            can be made again without doing it twice.
         joins: Several calls of one caller can be planned as one (`call.earlier`).
         leads: The tool works through other calls that pass the gate themselves, so what its caller has read counts there, not here.
         searches: A call is heavy work although it changes nothing. It counts towards FORGE_LIMIT_HEAVY, as changes of pages do.

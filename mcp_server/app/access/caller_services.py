@@ -102,7 +102,7 @@ class SharedView:
         self._has_news = True
 
     async def begin_news(self) -> None:
-        """Note what there is when the first caller is served here: news are what comes after it."""
+        """Note the state of the index when the first caller is served here. Only later changes are news."""
         if self._announced is None:
             self._announced = 0, await self.view.index.position()
 
@@ -166,7 +166,7 @@ class CallerServices:
         self._builders = build(self)
         self._fixed: BoundCaller | None = None
         self._told: IndexPosition | None = None
-        """What was in the index of readable pages when the person was last told of changes."""
+        """The position of the index of readable pages when the person was last told of changes."""
         self._views: dict[tuple[tuple[str, bool], ...], SharedView] = {}
         self._opening = anyio.Lock()
 
@@ -197,7 +197,9 @@ class CallerServices:
 
     @asynccontextmanager
     async def as_person(self, principal_id: str) -> AsyncIterator[CallerServices]:
-        """Do the same for a person on the site, and yield services that stay those of this person, in whatever task or thread.
+        """Show only what this person may read on the site, while the block runs.
+
+        The services that this yields keep to the person's rights in any task or thread.
 
         Raises:
             StorageError: as `as_caller`.
@@ -212,7 +214,7 @@ class CallerServices:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show only what these services show, while the block runs. The rights are those that the person had when they were made."""
+        """Show only what these services show, while the block runs. They have the rights of the person at the time of `as_person`."""
         token = _bound.set(self._fixed)
         try:
             yield
@@ -226,9 +228,10 @@ class CallerServices:
 
     @asynccontextmanager
     async def as_beginner(self, principal_id: str) -> AsyncIterator[PathAccess]:
-        """Show only what the principal that began a journey may read, and within a request also its caller; yield that access.
+        """Show only what the principal that began a journey may read, while the block runs; yield that access.
 
-        What is read in a journey is recorded there, and shown to the one who began it.
+        Within a request, everything that is hidden from its caller stays hidden, too. Text that is read in a journey is
+        recorded there, and shown to the principal that began it.
         """
         bound = _bound.get()
         if bound is None:
@@ -243,7 +246,10 @@ class CallerServices:
                 yield access
 
     async def may_see_work_of(self, principal_id: str) -> bool:
-        """Return whether the caller may see what that principal has begun: its own work, and work that rests on nothing hidden."""
+        """Return whether the caller may see the work of this principal.
+
+        That is the caller's own work, and the work of a principal that may read no more than the caller.
+        """
         bound = self._caller
         if bound is None or bound.principal.id == principal_id:
             return True
@@ -536,10 +542,11 @@ def callers_services(
     load_substance: Callable[[], SubstanceJudge | None],
     excluded: Sequence[str],
 ) -> CallerServices:
-    """Return the services for callers on this knowledge base, by the rules on its folders unless `load_access` knows others.
+    """Return the services for callers on this knowledge base.
 
-    `write` builds what changes pages from a view. `excluded` are patterns of pages that are not the person's own. The other arguments
-    are those of the runner of journeys.
+    `load_access` returns their rights; None for the rules on folders. `write` builds what changes pages from a view.
+    `excluded` are patterns of pages that are not the person's own. The other arguments are those of the runner of
+    journeys.
     """
 
     async def by_rules(principal_id: str) -> PathAccess:
@@ -566,5 +573,5 @@ def callers_services(
 
 
 def _readable(base: KnowledgeBase, view: ReadingView) -> KnowledgeBase:
-    """Return the knowledge base with the files and the index of the view, to look at these."""
+    """Return the knowledge base with the files and the index of the view in place of its own."""
     return replace(base, vault=view.vault, index=view.index, load_tiers=lambda: view.tiers)

@@ -33,7 +33,7 @@ def names_hidden(value: Any, access: PathAccess, field: str = "") -> bool:
 
 
 def json_names_hidden(text: str | None, access: PathAccess) -> bool:
-    """Return the same for JSON as text; one that retention has shortened counts as a sentence."""
+    """Return whether a JSON text names a page or folder that is hidden. A text that retention has shortened counts as a sentence."""
     if not text:
         return False
     try:

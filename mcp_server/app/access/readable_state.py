@@ -49,7 +49,7 @@ TRUST_CLOSED: Final = frozenset(
 
 
 class ReadableState:
-    """Delegates what is listed in `AS_IT_IS`, and nothing else: what is added to the store is closed until somebody decides on it."""
+    """Delegates the parts listed in `AS_IT_IS`, and no others: a new part of the store stays closed until somebody decides on it."""
 
     def __init__(self, state: StateStore, ledger: Ledger, access: PathAccess, may_see: MaySee) -> None:
         self._state, self.ledger, self._may_see = state, ledger, may_see
@@ -60,11 +60,14 @@ class ReadableState:
 
     @property
     def people(self) -> ReadablePeople:
-        """The people, groups, rules and reviewers, by which it is decided who may do what."""
+        """The people, groups, rules and reviewers, which determine who may do what."""
         return ReadablePeople(self._state.people)
 
     async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
-        """Return the changes of the principal's trust; none if it may read more, since decisions on hidden pages change trust."""
+        """Return the changes of a principal's trust; none for one who may read more than the caller.
+
+        Decisions on hidden pages change trust, too.
+        """
         return await self._state.history(principal, limit=limit) if await self._may_see(principal) else ()
 
 
@@ -85,7 +88,7 @@ class ReadableTrust:
     def __init__(self, trust: TrustRecords, access: PathAccess, may_see: MaySee) -> None:
         self._trust, self._access, self._may_see = trust, access, may_see
         self._silent: dict[tuple[str, str, bool], bool] = {}
-        """Whether a proposal in that state, with or without its result, names no hidden page."""
+        """Whether a proposal names no hidden page: by its id, its state, and whether it has a result."""
 
     def __getattr__(self, name: str) -> Any:
         return _listed(self._trust, name, TRUST_AS_IT_IS)
@@ -130,7 +133,10 @@ class ReadableTrust:
         return self._silent[key] or await self._is_of_equal(proposal)
 
     async def _is_of_equal(self, proposal: Proposal | ProposalLine) -> bool:
-        """Return whether it was planned with nothing but pages that the caller may read. Acts on trust are planned with none."""
+        """Return whether the proposal was planned only with pages that the caller may read.
+
+        False for an act on trust: it has no pages.
+        """
         return proposal.kind != "admin" and await self._may_see(proposal.principal)
 
     async def _names_hidden(self, proposal: Proposal) -> bool:

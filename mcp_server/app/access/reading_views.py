@@ -80,7 +80,7 @@ class ReadingView:
     follow: Callable[[], Awaitable[None]]
     """Brings the index up to date with that of all pages."""
     load_writing: Callable[[Sources, ContradictionJudge | None, Writing], Writing]
-    """Builds the writer; the last argument is the one over all pages."""
+    """Builds what changes the readable pages. The last argument is the same for all pages."""
     load_link_graphs: Callable[[], Awaitable[LinkGraphs]]
     """Returns what computes the graph of links between readable pages."""
 
@@ -89,7 +89,7 @@ OpenView: TypeAlias = Callable[[PathAccess], Awaitable[ReadingView]]
 
 
 async def open_view(parts: ViewParts, access: PathAccess, stack: AsyncExitStack) -> ReadingView:
-    """Open the view; what it opens is closed with `stack`.
+    """Open the view. Its parts are closed with `stack`.
 
     Search servers hold the index of all pages, so a view is searched with the engines of this machine.
 
@@ -149,5 +149,5 @@ async def open_view(parts: ViewParts, access: PathAccess, stack: AsyncExitStack)
 
 
 def name_of(access: PathAccess) -> str:
-    """Return the name of the folder of everybody who may read the same."""
+    """Return the name of the folder of the view. Callers who may read the same pages share it."""
     return hashlib.sha256(json.dumps(access.reading).encode()).hexdigest()[:NAME_DIGITS]

@@ -76,7 +76,7 @@ class SeenRuns(RunStore):
         return Shortened()
 
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
-        """Return the total usage of a principal whose runs the caller may see; of all runs together nothing."""
+        """Return the total usage of a principal whose runs the caller may see; zero for any other, and for all runs together."""
         if principal is None or not await self._may_see(principal):
             return Total(0, 0, 0, 0, 0)
         return await self._runs.total(principal=principal, since=since)

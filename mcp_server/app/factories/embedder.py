@@ -222,7 +222,7 @@ class _EmbedderLoader:
             await self._endpoint.check(identity, name, used.passage)
 
     def _prefixes_of(self, name: EmbedderName) -> Prefixes | None:
-        """Return the prefixes that the index was built with, if they are those of the settings, or none at all."""
+        """Return the prefixes that the index was built with: those of the settings, or no prefixes. None if they are others."""
         return next((p for p in (prefixes(self._live.now), NO_PREFIXES) if p.digest == name.prefixes), None)
 
     async def close(self) -> None:

@@ -34,7 +34,7 @@ AsBeginner: TypeAlias = Callable[[str], AbstractAsyncContextManager[object]]
 
 
 class LookOfBeginner:
-    """Looks with the rights of the person who began the journey: what is recorded in it must hold nothing that is hidden from them."""
+    """Looks with the rights of the person who began the journey, so that it records nothing that is hidden from them."""
 
     def __init__(self, look: Look, as_beginner: Callable[[], AbstractAsyncContextManager[object]]) -> None:
         self._look, self._as_beginner = look, as_beginner
@@ -60,10 +60,10 @@ def runner_on(
     seen: Callable[[JourneyStore], JourneyStore] = lambda journeys: journeys,
     as_beginner: AsBeginner | None = None,
 ) -> Runner:
-    """Return the runner of the knowledge base's journeys, with these agents or all of them. Call it once.
+    """Return the runner of the knowledge base's journeys, with these agents, or all of them for None. Call it once.
 
-    For a caller who may not read everything, `vault` has what may be read, and `seen` leaves out journeys. `as_beginner` limits what
-    a journey sees to what the principal may read who began it, whoever takes it on.
+    For a caller who may not read everything, `vault` has only the pages that the caller may read, and `seen` leaves out
+    journeys. `as_beginner` limits a journey to what the principal that began it may read, whoever continues it.
     """
     vault = vault or base.vault
     store, files = seen(journeys_in(base.state, quotas)), VaultFiles(vault)

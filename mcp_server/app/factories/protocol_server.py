@@ -160,9 +160,9 @@ def _identifier(
 
 
 def _client_of(ctx: ServerRequestContext[Any, Any], headers: Mapping[str, str]) -> str:
-    """Return what tells callers over HTTP without a token apart: their session, or without sessions (2026) their client's name.
+    """Return a mark that tells callers over HTTP without a token apart: of their session or, without sessions (2026), their client.
 
-    It is hashed, because it is stored, and anyone who has a session's id can send requests in that session.
+    The mark is a hash, because it is stored, and anyone who has a session's id can send requests in that session.
     """
     told, params = headers.get("mcp-session-id"), ctx.session.client_params
     if told is None and params is not None:

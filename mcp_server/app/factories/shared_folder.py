@@ -1,7 +1,7 @@
 """Lets a server start on a folder that several machines use only if the folder's file system allows it.
 
-Machines that share a state have it in PostgreSQL. There, one of them holds a lease; a machine on whose file system only one may
-write holds it alone, and no other starts meanwhile.
+Machines that share a state have it in PostgreSQL, and one of them holds a lease there. If the file system of that
+machine allows only one writer, it holds the lease alone: no other machine starts while it does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FolderNotShared(VaultUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class MachinePlace:
-    """A machine's place among those that serve one knowledge base. `fault` says why it must be the only one, None if it need not."""
+    """A machine's place among those that serve one knowledge base. `fault` says why there must be no other; None if there may be."""
 
     state: StateStore
     root: Path

@@ -70,7 +70,7 @@ class VaultFiles:
                     yield inside
 
     def _shows(self, path: str, status: os.stat_result) -> bool:
-        """Return whether the file is one of this vault, which may have only what a caller may read."""
+        """Return whether the vault has the file. The vault of a caller with limited rights has only files that the caller may read."""
         if stat.S_ISLNK(status.st_mode):
             return not self._vault.is_plain(path)
         return not stat.S_ISREG(status.st_mode) or self._vault.file_stamp(path) is not None

@@ -51,7 +51,9 @@ class StatePlace:
 
     @asynccontextmanager
     async def opened(self, *, marked: bool = False) -> AsyncIterator[WholeState]:
-        """Yield the state, created or migrated if necessary. With `marked`, one that was moved or has not arrived is no error.
+        """Yield the state, created or migrated if necessary.
+
+        With `marked`, a state that was moved away, or of which the move is unfinished, is no error.
 
         Raises:
             StateMoved, MoveUnfinished, StorageError: as opening the store.
@@ -65,8 +67,8 @@ class StatePlace:
     async def as_it_is(self) -> AsyncIterator[WholeState]:
         """Yield the state, which must be migrated.
 
-        A process that has the state's file open uses only this: `opened` reads the beginning of the file besides SQLite, and closing
-        that would release the locks of the whole process.
+        A process that has the state's file open may use only this. `opened` also opens the file without SQLite, to read
+        its beginning, and closing it again would release the locks of the whole process.
         """
         state: WholeState = SqliteWholeState(self.file)
         if self.url is not None:
@@ -99,12 +101,12 @@ async def save(
     on_step: OnStep = lambda _: None,
     complete: Callable[[Path], None] = lambda _: None,
 ) -> Contents:
-    """Save the state, whose transaction has begun, as an SQLite file of one part; the file appears when it is complete.
+    """Save the state, whose transaction has begun, as a single SQLite file, which appears when it is complete.
 
-    `complete` may add to it before.
+    `complete` can add to the file before it appears.
 
     Raises:
-        MoveRefused: there is such a file, or it would be in the knowledge base at `root`.
+        MoveRefused: `file` exists already, has no folder, or would be in the knowledge base at `root`.
     """
     _require_new(file, root)
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}.part")

@@ -105,9 +105,9 @@ class WriterBasis:
     shown: Ledger | None = None
     """The ledger as histories show it; None if that is `ledger`."""
     acts: PageActs | None = None
-    """What carries out the acts; None for acts on the files of `vault`."""
+    """Carries out the acts; None for acts on the files of `vault`."""
     elsewhere: CrossPageClaims | None = None
-    """What looks for contradictions with other pages after a write, if it looks at more pages than these parts."""
+    """Looks for contradictions with other pages after a write; None for a search among the pages of these parts."""
 
 
 def writing_on(parts: WriterBasis) -> Writing:

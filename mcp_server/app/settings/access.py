@@ -12,10 +12,11 @@ from mcp_server.app.settings.values import LanguageModelName, ModelPrice
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """How to reach a language model, and its limits. Without an `address` it is the vendor's own. `helps` lists other uses than runs.
+    """How to reach a language model, and its limits. Without an `address`, the vendor's own is used.
 
-    `key_setting` and `address_setting` name the variables to check when it can't be reached. `run_tokens` and `run_cost` (in the
-    currency of the prices) limit each run, `run_day_tokens` and `run_day_cost` all runs together.
+    `helps` lists uses besides runs. `key_setting` and `address_setting` name the variables to check when it can't be
+    reached. `run_tokens` and `run_cost` (in the currency of the prices) limit each run, `run_day_tokens` and
+    `run_day_cost` all runs together.
     """
 
     name: LanguageModelName

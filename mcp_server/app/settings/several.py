@@ -93,7 +93,7 @@ def _require_apart(bases: Mapping[str, Settings]) -> None:
 
 
 def _given(settings: Settings, but: Collection[str] = ()) -> list[Variable]:
-    """Return the settings that differ from their defaults."""
+    """Return the settings that differ from their defaults, except the fields in `but`."""
     unset = Settings(kb=handbook())
     others = [variable for variable in VARIABLES if variable.field not in but]
     return [one for one in others if getattr(settings, one.field) != getattr(unset, one.field)]

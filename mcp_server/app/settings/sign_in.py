@@ -13,7 +13,7 @@ from mcp_server.app.settings.services import TOOLSETS
 HIGHEST: Final = 5
 _NAME: Final = r"[a-z0-9][a-z0-9._-]{0,31}"
 TAKEN: Final = ("token", "unenrolled")
-"""Names that principals of other kinds have in this place."""
+"""Names that no sign-in server can have: principals of other kinds have them in the place of its name."""
 
 
 @dataclass(frozen=True, slots=True)

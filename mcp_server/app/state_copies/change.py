@@ -19,7 +19,7 @@ from mcp_server.presenters.whole_state import ChangedState, PlannedChange, Plann
 logger = logging.getLogger("knowledge_forge.review")
 
 LEAVING = "before the source's commit"
-"""The step of a move from which on it is not certain which side has the state."""
+"""From this step of a move on, it is not certain which side has the state."""
 
 
 def on_step(name: str) -> None:
@@ -30,7 +30,7 @@ def on_step(name: str) -> None:
 async def carried_out(settings: Settings, planned: PlannedChange, drawn: OnStep) -> tuple[ChangedState, Settings]:
     """Make the change, and return its outcome and the settings with which the state is opened from now on.
 
-    Whatever prevents it is in the outcome; then the state is as it was.
+    If something prevents the change, the outcome says what, and the state is as it was.
 
     Raises:
         KnowledgeError: a move was interrupted after it began to leave the old place. The same move finishes it.

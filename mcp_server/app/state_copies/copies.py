@@ -110,7 +110,9 @@ class StateCopies:
         return await beside(partial(_planned_restore, place, file))
 
     async def rehearse_move(self, url: str, schema: str = "") -> PlannedMove:
-        """Return what moving the state to that database would do, "" to the file in the state folder.
+        """Return what moving the state to the database at `url` would do.
+
+        If `url` is "", it moves to the file in the state folder.
 
         Raises:
             MoveRefused, StorageError: it can't be reached, or the move is not possible.

@@ -212,9 +212,10 @@ def person_in_host(who: Principal) -> Approver:
 
 
 async def counts(services: ElicitationServices, who: Principal, run: str) -> bool:
-    """Return whether an answer in a form of that host counts: its forms count, it may propose, and no others answer the run.
+    """Return whether an answer in a form of that host counts.
 
-    If so, the host's untrusted reading is recorded for the run: nothing proves that a person wrote the answer, which may repeat
+    Its forms must count, it must be allowed to propose, and its person must be allowed to answer the run. If so, the
+    host's untrusted reading is recorded for the run: nothing proves that a person wrote the answer, which may repeat
     text that the host has read.
     """
     if not await forms_count(services.state, who):
@@ -259,7 +260,7 @@ async def _note_read(services: ElicitationServices, call: Call, run: str) -> Non
 
 
 async def _continues(services: ElicitationServices, run: Run) -> bool:
-    """Return whether the run can continue without a person and before the daily limit has room again."""
+    """Return whether the run can continue now: it needs neither a person nor more room in the daily limit."""
     if await services.runs.day.reached():
         return False
     if run.proposal:

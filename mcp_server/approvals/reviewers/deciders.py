@@ -1,4 +1,4 @@
-"""Which people may decide on a proposal.
+"""Says which people may decide on a proposal.
 
 Pages may have reviewers: then only one of them decides. And a setting leaves proposals of a person's own hosts to others.
 The account of the server at a terminal is the owner, whom neither binds: it can change the reviewers and the setting, too.
@@ -49,7 +49,7 @@ async def require_pages(state: StateStore, paths: Iterable[str], person: Approve
     """Check that a person may change these pages at once, without a proposal, as an undo or the end of a contradiction does.
 
     Raises:
-        CannotDecide: somebody other than the owner, whom a rule of a folder or its reviewers leave out. Nothing was changed.
+        CannotDecide: this is not the owner, and a folder's rule or reviewers leave the person out. Nothing was changed.
     """
     if not person.signed_in:
         return
@@ -69,7 +69,7 @@ def paths_of(files: Iterable[FileEffect]) -> Iterator[str]:
 
 
 async def reviewers_of(state: StateStore, proposal: Proposal) -> Sequence[FolderReviewers]:
-    """Return the reviewers of each touched folder that has some, by folder. A decision takes somebody who is among all of them."""
+    """Return the reviewers of each touched folder that has some, by folder. Only somebody who reviews all these folders can decide."""
     directory = await state.people.directory()
     return _reviewers(directory, await pages_of(state, proposal)) if directory.reviewers else ()
 

@@ -1,6 +1,7 @@
-"""Which people may decide on a journey, or answer a run: the reviewers of the pages that its calls change, or ask to change.
+"""Says which people may decide on a journey or answer a run: the reviewers of the pages that its calls change or ask to change.
 
-It is the rule for proposals. The account of the server at a terminal is the owner here, too: nothing binds it, and nobody asks.
+Proposals have the same rule. The account of the server at a terminal is the owner here, too, whom the rule does not
+bind.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ APPROVING: Final = frozenset({"approve", "modify"})
 """Decisions that let the work continue as it is, or as the person changes it. The others give an answer, or take work back."""
 WITHDRAWING: Final = "cancel"
 MOVES: Final = "kb_move"
-"""The tool whose answer names only one of the two pages that it is about."""
+"""The tool that is about two pages, and whose answer names only one of them."""
 
 
 @cache
@@ -53,7 +54,7 @@ class WorkReviewers:
     prevent_self_review: bool = False
 
     async def on_journey(self, journey: str, decision: str, principal: str) -> str:
-        """Return why this person can't decide so on the journey, as the end of a sentence; "" if they can.
+        """Return why this person can't make that decision on the journey, as the end of a sentence; "" if they can.
 
         Raises:
             NoSuchJourney: there is no such journey.

@@ -24,7 +24,7 @@ from mcp_server.presenters.index_state import IndexState
 
 OPEN = INCOMPLETE = 1
 WAIT_S = 600.0
-"""How long to index before checking, at most: comparing all pages takes minutes, too."""
+"""The longest time for bringing the index up to date first. It is long, because comparing all pages takes minutes as well."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -38,9 +38,10 @@ _MARK = re.compile(r"^%% knowledge-forge: text (\d+) of \d+\b.*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PlannedDecision:
-    """What a person is about to decide on a contradiction: `effect` completes "to ...", `diff` is what would be written.
+    """A decision on a contradiction that a person is about to make.
 
-    `ended` says how it ended, if the state of the contradiction does not.
+    `effect` completes "to ...", `diff` shows what would be written. `ended` says how the contradiction ended, if its
+    state does not say so.
     """
 
     summary: ContradictionSummary

@@ -182,7 +182,7 @@ def _file(settings: Settings) -> DoctorFinding:
 
 
 def _pages(root: Path, pages: CheckedPages) -> list[DoctorFinding]:
-    """Return the findings on the person's own pages. `unsummarised` ones are no fault, so they are ok."""
+    """Return the findings on the person's own pages. Pages without a summary (`unsummarised`) are no fault, so their finding is ok."""
     if not pages.count and not pages.problems:
         return [bad("pages", f"{root} holds no Markdown", "name another folder with --kb")]
     found = f"{pages.count} in {root}" + (

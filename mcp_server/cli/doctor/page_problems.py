@@ -204,7 +204,7 @@ def _links_and_repairs(
         except VaultUnavailable:
             raise
         except (KnowledgeError, UnicodeDecodeError):
-            continue  # it has a finding of its own, and no repair has only one reading
+            continue  # the page has a finding of its own, and nothing in it can be repaired without a guess
         # Obsidian makes a daily note when its link is followed.
         broken = [
             one

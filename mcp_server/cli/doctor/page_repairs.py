@@ -39,16 +39,16 @@ class BrokenLink:
 
 @dataclass(frozen=True, slots=True)
 class FormerPaths:
-    """What the history knows of paths at which there is no page now: where the page was moved, and the last state there."""
+    """Paths at which there is no page now: `moves` says where the page was moved, `states` has the revision of its last text."""
 
     moves: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
 
 
 class LostPageNames:
-    """The pages of a knowledge base by what a lost link may have meant: a former path, a file name or an alias.
+    """Finds the pages that a lost link may have meant: by a former path, a file name or an alias.
 
-    `pages` gives each page's aliases and the revision of its text, `titles` are the titles of all pages.
+    `pages` has the aliases of each page and the revision of its text, by path. `titles` are the titles of all pages.
     """
 
     def __init__(
@@ -71,7 +71,10 @@ class LostPageNames:
                 self._left[name_key(_stem(path))].append(path)
 
     def renamed(self, name: str) -> tuple[str, str] | None:
-        """Return the former path of the one page that had this file name, and its path now; None if any page has the name still."""
+        """Return the former path of the one page that had this file name, and its path now.
+
+        None if a page still has the name, or if several pages may be meant.
+        """
         key = name_key(without_suffix(name))
         if key in self._known or key in GENERIC:
             return None

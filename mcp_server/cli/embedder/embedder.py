@@ -213,7 +213,7 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
     values: dict[str, str | int | None] = {
         "embedder": offer.setting,
         "embedder_dimensions": args.dimensions if offer.sends_to else None,
-        # Those of another model would spoil every vector.
+        # Prefixes of another model would spoil every vector, so they are removed if this model has none.
         "embedder_question_prefix": prefixes.question or None,
         "embedder_passage_prefix": prefixes.passage or None,
         # Settings for another model do not apply to this one.
@@ -236,12 +236,12 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
     if args.key_file:
         fields["embedder_key"] = key_in(fields["embedder_key_file"], "--key-file")
     new = replace(settings, **fields)  # type: ignore[arg-type]  # every value was made by its variable's reader
-    # While it is tried, the file still names the old one, which must not come back in between.
+    # While the new embedder is tried, the file still names the old one, which must not come back in between.
     return EmbedderChoice(offer, replace(new, file_place=None), settings.file_place, values)
 
 
 def _read(key: str, value: str | int | None) -> object:
-    """Return the value as the setting has it, as if it came from the file."""
+    """Return the value as the setting `key` reads it from the file; the setting's default for None."""
     if value is None:
         return getattr(Settings(kb=Path()), key)
     try:

@@ -23,7 +23,7 @@ from mcp_server.cli.terminal.output import print_json, say
 
 SAME = 1
 MOST_CHARACTERS = 4_000_000
-"""Characters of a diff. People read it in a pager, so all of it is printed."""
+"""The most characters of a diff. People read it in a pager, so there is room for all of it."""
 LONGEST_LINE = 1_000_000
 STATES = f"the id of a change, a revision, {NOW}, or a time ({times.FORMS})"
 
@@ -66,7 +66,9 @@ async def _compared(args: argparse.Namespace, settings: Settings) -> Comparison:
 
 
 def _state(text: str, *, beginning: bool) -> str | datetime:
-    """Return a change's id, a revision or `now` unchanged, and a time as a time; a day counts as its beginning, or its end.
+    """Return the id of a change, a revision or `now` unchanged, and a day or a time as a moment.
+
+    A day counts as its beginning with `beginning`, else as its end.
 
     Raises:
         WronglyAsked: it is none of these.

@@ -138,7 +138,7 @@ def _question(journey: str, agent: Agent | None, state: JourneyState) -> list[st
 
 
 def consequence(state: JourneyState, word: Decided, steps: Sequence[Step]) -> str:
-    """Return the effect of a person's decision as a sentence; `steps` are its events, before any work is checked again."""
+    """Return the effect of a person's decision as a sentence; `steps` are the decision's events, before any work is checked again."""
     moves = [step for step in steps if isinstance(step, PhaseChanged)]
     if word.decision == "modify" and word.changes is not None:
         return f"the work of {word.phase} is changed as requested and checked again"

@@ -134,7 +134,7 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping
             raise WronglyAsked(f"{key} cannot be used: {error}") from error
     if args.key_file:
         fields["reranker_key"] = key_in(fields["reranker_key_file"], "--key-file")
-    # While it is tried, the file still names the old one, which must not come back in between.
+    # While the new reranker is tried, the file still names the old one, which must not come back in between.
     new = replace(settings, **fields, file_place=None)  # type: ignore[arg-type]  # every value was made by its variable's reader
     if at_endpoint and not new.reranker_url:
         raise WronglyAsked(f"{name} needs the address of the endpoint: --url URL")

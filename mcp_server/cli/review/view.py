@@ -8,7 +8,7 @@ from typing import Literal
 Word = Literal["approve", "reject", "harmful", "changes"]
 """A decision on a proposal."""
 Request = Word | Literal["trust", "renew", "quit"]
-"""The actions of keys besides moving around. `trust` is about a place that the proposal names; `renew` makes it again."""
+"""The acts that keys request, besides moving around. `trust` trusts a place that the proposal names; `renew` proposes it again."""
 
 _STEPS = {"down": 1, "j": 1, "up": -1, "k": -1}
 _WORDS: dict[str, Request] = {"a": "approve", "r": "reject", "h": "harmful", "c": "changes", "t": "trust", "w": "renew"}
@@ -26,9 +26,10 @@ class ScreenPage:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`at` is the place in the list; `reading`: its proposal is open, from line `top`; `whole`: nothing in it is folded.
+    """The state of the screen. `at` is the place in the list.
 
-    `seen` lines from the beginning have been on the screen, without a gap.
+    With `reading`, the proposal there is open, from line `top` on. With `whole`, nothing in it is folded. Its first
+    `seen` lines have all been on the screen.
     """
 
     at: int = 0

@@ -109,7 +109,10 @@ async def _compacted(settings: Settings, rewrite: bool) -> Compacted:  # noqa: F
 
 
 async def _rewritten(state: StateStore, wanted: bool) -> tuple[bool, str]:  # noqa: FBT001 - as above
-    """Rewrite the file if requested, or if that takes only a moment and nothing else frees its pages; otherwise return why not."""
+    """Rewrite the file if `wanted`, or if that takes only a moment and nothing else frees its pages.
+
+    Return whether it was rewritten, and the reason if something was left undone.
+    """
     size = await state.size()
     if not wanted and (state.gives_back or not size.free_bytes):
         return False, ""

@@ -1,4 +1,4 @@
-"""`state adopt` and `state new`: decide which state a knowledge base has whose folder was moved or renamed."""
+"""`state adopt` and `state new`: decide which state belongs to a knowledge base whose folder was moved or renamed."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from mcp_server.presenters.tool_calls import ToolCall, replaced
 
 COMMON = ("kb", "state_dir")
-"""Options that every verb takes, and that the next command needs, too."""
+"""Options that every verb takes, and that a command for the person to type needs as well."""
 OPTIONS = {"map": ("depth",), "read": ("section",), "search": ("path", "limit")}
-"""The verbs that answer as a tool does, and the tool's arguments that are their options."""
+"""For each verb that answers as a tool does, the arguments of the tool that are options of the verb."""
 _given: ContextVar[tuple[str, ...]] = ContextVar("_given", default=())
 
 
@@ -22,7 +22,7 @@ def remember(parsed: argparse.Namespace) -> None:
 
 
 def forget() -> None:
-    """Forget them: the next command line of this process, if there is one, has its own."""
+    """Forget the common options: the next command line of this process, if there is one, has its own."""
     _given.set(())
 
 

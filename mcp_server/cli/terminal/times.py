@@ -12,12 +12,15 @@ __all__ = ["FORMS", "shown", "since", "until"]
 
 
 def since(text: str) -> datetime:
-    """Return the beginning of what a person typed: a day, or a time. Raises: argparse.ArgumentTypeError: it is no time."""
+    """Return the beginning of the day or time that a person typed. Raises: argparse.ArgumentTypeError: it is no time."""
     return _typed(text, since_of)
 
 
 def until(text: str) -> datetime:
-    """Return the end of what a person typed: a day with all of it, or a time. Raises: argparse.ArgumentTypeError: it is no time."""
+    """Return the end of the day or time that a person typed; a day counts in full.
+
+    Raises: argparse.ArgumentTypeError: it is no time.
+    """
     return _typed(text, until_of)
 
 

@@ -119,7 +119,7 @@ async def _acts(app: App, args: argparse.Namespace) -> Sequence[PastAct]:
 
 
 def _side(typed: str) -> tuple[str, Take]:
-    """Return the conflict, "" for all of them, and its side."""
+    """Return the id of a conflict, or "" for all of them, and the side to take."""
     identity, _, side = typed.rpartition("=")
     if side not in ("before", "now") or (not identity and "=" in typed):
         raise argparse.ArgumentTypeError(f"{typed!r} is no side: write before, now, ID=before or ID=now")
@@ -127,13 +127,13 @@ def _side(typed: str) -> tuple[str, Take]:
 
 
 def _taken(sides: Sequence[tuple[str, Take]]) -> tuple[Take, dict[str, Take]]:
-    """Return the side for all conflicts, "" for none, and those for single ones."""
+    """Return the side for all conflicts, "" if there is none, and the sides for single conflicts by their ids."""
     chosen = dict(sides)
     return chosen.pop("", ""), chosen
 
 
 async def _decided(app: App, plan: UndoPlan, person: Approver, take: Take, take_at: Mapping[str, Take]) -> UndoPlan:
-    """Ask for a side in each conflict, and return the undo with them, shown if any was chosen."""
+    """Ask for a side in each conflict, and return the undo with the chosen sides. It is shown if any side was chosen."""
     chosen = dict(take_at)
     count = len(plan.answer.conflicts)
     for number, conflict in enumerate(plan.answer.conflicts, 1):

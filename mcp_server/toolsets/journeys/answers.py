@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_EVENTS = 40
-"""How many events one answer has, the newest; the resource has all."""
+"""The most events in one answer, which has the newest; the resource has all."""
 LONGEST_FIELD = 200
 """Characters of one field of an event in an answer; the resource has all of it."""
 KEEPS = "kb_merge"
@@ -55,7 +55,10 @@ async def journey_answer(
     lean: bool = False,
     asked: AskedIn | None = None,
 ) -> Journey:
-    """Return the position as a host sees it; `lean`: without what it can do next. `asked` is where the question waits in Zulip."""
+    """Return the position as a host sees it. `lean` leaves out the prompt, the schema of the work and the tools.
+
+    `asked` is the place in Zulip where the question of the checkpoint waits.
+    """
     state, agent, phase = position.state, position.agent, position.phase
     recorded = position.recorded_now if after_submit else None
     # After work that was not enough, the host still has the schema and most of the prompt: it gets only what is missing.
@@ -92,7 +95,7 @@ def _noted(note: str, text: str) -> str:
 def _instructions(
     position: JourneyPosition, recorded: Recorded | None, acting: Sequence[str], known: Collection[str]
 ) -> str:
-    """Return how far the submission came, the instructions for the present phase, and those for the phases after it."""
+    """Return one text: how far the submission came, the instructions for the present phase, and those for the phases after it."""
     state, agent = position.state, position.agent
     before = outcome(recorded) if recorded else ""
     if before and prompting.stayed(state):

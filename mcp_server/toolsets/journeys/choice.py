@@ -25,11 +25,11 @@ from mcp_server.toolsets.journeys.schemas import Journey
 PROPOSAL = "proposal"
 """The state of an answer that only proposes."""
 MOST_MEASURED = 5
-"""How many of an agent's newest completed journeys its cost is measured by."""
+"""The most journeys by which an agent's cost is measured: its newest completed ones."""
 MOST_LISTED = 30
-"""How many of the newest completed journeys are looked at for a list of all agents."""
+"""The most journeys, the newest completed ones of all agents, by which the costs in a list of agents are measured."""
 MOST_SEARCHED = 2_000
-"""Characters of a brief that are searched for."""
+"""The search for a brief gets at most this many of its first characters."""
 COST = "This agent costs {}, counted over the journey tools. A lighter one may do: journey_start without `agent` proposes one."
 NOTHING_BEGAN = "Nothing was started, because no agent was named."
 ENOUGH = {
@@ -51,9 +51,10 @@ async def agents_with_costs(services: JourneyServices) -> Sequence[Mapping[str, 
 
 
 async def with_cost(services: JourneyServices, agent: Agent, first: Journey) -> Journey:
-    """Return the first answer of a journey with the agent, its prompt beginning with what such a journey costs.
+    """Return the first answer of a journey (`first`), with the cost of a journey with this agent at the start of its prompt.
 
-    A prompt that has no room for it within its budget stays as it is: the list of agents has the costs too.
+    If the longer prompt would exceed the budget of the phase, `first` is returned unchanged: the list of agents has the
+    costs, too.
     """
     lines = await services.journeys.store.journeys(status="complete", agent=agent.name, limit=MOST_MEASURED)
     prompt = f"{COST.format(await _cost(services, agent.name, lines))}\n\n{first.prompt}"
@@ -63,7 +64,10 @@ async def with_cost(services: JourneyServices, agent: Agent, first: Journey) -> 
 
 
 async def _cost(services: JourneyServices, agent: str, lines: Sequence[JourneyLine]) -> AgentCost | None:
-    """Return the cost measured by these journeys, else that of the definition; None for an agent that cannot be used."""
+    """Return the cost measured by the journeys of `lines`, else the one that the agent's definition implies.
+
+    None for an agent that cannot be used.
+    """
     logs = [await services.journeys.store.events(line.id) for line in lines[:MOST_MEASURED]]
     if cost := measured(logs):
         return cost

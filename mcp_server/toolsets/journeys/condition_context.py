@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from knowledge.search.answers import SearchAnswer
 
 MOST_SEARCHED = 2_000
-"""Characters of a text by which the knowledge base is searched for words near it."""
+"""The search for pages near a text gets at most this many of its first characters."""
 OF_WORK = tuple(f"{folder}/" for folder in (LEARNINGS_FOLDER, *FOLDERS))
 NEAR_SHARE = 3
-"""However many words the text has itself, one in so many comes from the knowledge base, which has words that the text lacks."""
+"""One term in this many may come from pages near the text, however many the text has itself: the pages have words that it lacks."""
 _STATES: dict[str, ProposalState] = {
     "pending": "pending",
     "approved": "pending",
@@ -78,7 +78,10 @@ class KnowledgeLook:
         return "" if isinstance(document, str) else passage(document, citation)
 
     async def _readings(self) -> Sequence[Called]:
-        """Return the calls by which the present speaker saw pages; a speaker who judges afresh must have read them in this visit."""
+        """Return the calls by which the present speaker saw pages.
+
+        For a speaker who judges afresh, only calls of this visit count.
+        """
         if await self._judges_afresh():
             return [call for call in await self.calls() if call.tool == READ]
         graph = await self._graph()
@@ -143,7 +146,7 @@ class KnowledgeLook:
             return ""
 
     async def scent(self, query: str) -> ScentLevel:
-        """Return whether a search for this finds enough."""
+        """Return how well a search for `query` answers it."""
         return (await self._search(query)).scent.level
 
     async def route(self, question: str) -> Literal["navigation", "discovery"]:
@@ -249,7 +252,8 @@ class KnowledgeLook:
         """Return the text of a file below `_agents/` or `_skills/`, or None.
 
         Raises:
-            KnowledgeError, OSError: it is there and cannot be read, as a link that leads out of the knowledge base.
+            KnowledgeError, OSError: the file exists but cannot be read, for example because it is a link out of the
+                knowledge base.
         """
         try:
             clean = clean_path(path)

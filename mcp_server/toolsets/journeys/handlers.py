@@ -215,5 +215,5 @@ async def journeys(services: JourneyServices, call: Call, arguments: ListArgumen
 
 
 async def read_in(services: JourneyServices, _call: Call, answer: Journey) -> Sequence[str]:
-    """Return the untrusted origins behind the journey: its works may repeat them."""
+    """Return the untrusted origins that were read in the journey: the work that it records may repeat their text."""
     return tuple(await services.taints.of_journey(answer.journey_id)) if answer.journey_id else ()

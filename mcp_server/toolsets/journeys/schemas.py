@@ -93,9 +93,11 @@ class ListArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """A journey's position and what to do next. `state`: active, waiting (a person decides), complete, cancelled; or proposal.
+    """A journey's position and what to do next.
 
-    `work_schema` is null where the host has it already: after work that was recorded and is not enough.
+    `state` is active, waiting (a person decides), complete, cancelled, or proposal (nothing was started).
+
+    `work_schema` is null if the host has it already, as after work that was recorded but is not enough.
     """
 
     journey_id: str

@@ -178,7 +178,7 @@ def _call_plan(
 
 
 def _own_pages(request: Any) -> tuple[str, ...]:
-    """Return the pages that the request itself names: its page, and the path to which that moves."""
+    """Return the pages that the request itself names: its page and, for a move, the page's new path."""
     return tuple(dict.fromkeys(filter(None, (request.path, getattr(request, "to", None)))))
 
 
@@ -256,7 +256,7 @@ async def _request(services: KnowledgeServices, call: Call, arguments: MergeArgu
 
 
 async def _read_in(services: KnowledgeServices, journey: str) -> Collection[str]:
-    """Return the untrusted origins that were read in the journey; none of one that the caller may not see."""
+    """Return the untrusted origins that were read in the journey; none if the caller may not see the journey."""
     if not services.access.reads_all:
         try:
             await services.journeys.store.journey(journey)
@@ -266,7 +266,7 @@ async def _read_in(services: KnowledgeServices, journey: str) -> Collection[str]
 
 
 async def _inherited(services: KnowledgeServices, source: str) -> str:
-    """Return the source of the page that is cited as evidence, if its text is not trusted; "" for all other sources."""
+    """Return the untrusted source of the page that `source` cites; "" if the page is trusted, or `source` names no page here."""
     if source_kind(source) != "kb":
         return ""
     try:
@@ -353,7 +353,7 @@ async def plan_merge(services: KnowledgeServices, call: Call, arguments: MergeAr
 
 
 async def _note_contradictions(services: KnowledgeServices, plan: WritePlan[MergeRequest, Merged]) -> None:
-    """Record the contradictions that a merge found which its caller may not make, so that people find them in the list."""
+    """Record the contradictions that a planned merge found, for a caller who may not make it. People find them in the list."""
     found = plan.rehearsed.work.contradictions if plan.rehearsed else ()
     if found:
         request = plan.request
@@ -377,7 +377,10 @@ async def _settled(
     dry_run: bool,
     unsettled: Callable[[Call, Any], Awaitable[tuple[CallPlan[Any], tuple[str, ...]] | None]] | None = None,
 ) -> CallPlan[Any]:
-    """Return the plan for the gate, or its answer if there is nothing to decide on: a dry run, or a mere analysis."""
+    """Return the plan for the gate.
+
+    For a dry run or a mere analysis there is nothing to decide on, so the plan is only an answer.
+    """
     answer: Any = plan.answer
     if dry_run:
         revision = await services.writer.shown(plan.request.path)
@@ -391,9 +394,9 @@ async def _settled(
 async def _unsettled_claims(
     services: KnowledgeServices, arguments: MergeArguments, call: Call, answer: Merged
 ) -> tuple[CallPlan[Merged], tuple[str, ...]] | None:
-    """Plan the merge that replaces existing text wherever a claim was flagged; None if nothing was flagged.
+    """Plan the merge that replaces existing text with the flagged claims, for a person to decide on; None if nothing was flagged.
 
-    Also returns the texts of the page that this would replace. A person decides on it.
+    The second value has the texts of the page that the merge would replace.
     """
     against = tuple(dict.fromkeys(one.ours for one in answer.conflicts if one.line == 0 and one.ours))
     if not against or not arguments.base_revision or not any(block.verdict == "flag" for block in answer.blocks):

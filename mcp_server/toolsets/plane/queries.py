@@ -41,8 +41,9 @@ class BadDate(ConnectorError):
 class TaskFilter:
     """The properties that a project's tasks must have; None or empty admits any. Ids are resolved.
 
-    `words` must all be in its name, or be its key. `nobody`: it may also have no assignee. `parent_id` is "" for tasks that are no
-    part of another one. `overdue_at`: it must be due before that day and in none of the states `closed_ids`.
+    All `words` must be in the task's name, or the only word must be its key. With `nobody`, a task without an assignee
+    matches, too. `parent_id` is "" for tasks that are no part of another one. With `overdue_at`, the task must be due
+    before that day and be in none of the states `closed_ids`.
     """
 
     words: tuple[str, ...] = ()
@@ -146,7 +147,9 @@ class TaskOrder:
         return json.dumps(self._value(task))
 
     def after(self, tasks: Iterable[PlaneTask], position: str, task_id: str) -> list[PlaneTask]:
-        """Return the tasks, which are in this order, after the one with that id at that position; it may be gone by now.
+        """Return those of the tasks that follow the task `task_id` at `position` in this order.
+
+        That task may be gone by now.
 
         Raises:
             ValueError, TypeError: there can be no such position.
@@ -171,7 +174,10 @@ class TaskOrder:
         return (self.by in ("updated", "created")) != self.reverse
 
     def _value(self, task: PlaneTask) -> tuple[bool, Any]:
-        """Return whether the task lacks the value, and the value; those of one order are all numbers or all texts."""
+        """Return whether the task lacks the value that it is sorted by, and that value.
+
+        In one order all values are numbers, or all are texts.
+        """
         match self.by:
             case "updated":
                 return False, task.updated_at.timestamp()
@@ -189,8 +195,9 @@ class TaskOrder:
 class PagePlace:
     """Where a page of an answer begins: after the task `task_id` at `position`; at the first task if both are "".
 
-    `seen_to` is the newest change when the first page was made, "" for none. An answer that could not read all projects comes in
-    parts: `searched` has the keys of the projects of this part (empty: all but `later`), `later` those that a later part reads.
+    `seen_to` is the newest change when the first page was made, "" for none. An answer that could not read all projects
+    comes in parts. This part reads the projects with the keys `searched`; if that is empty, all projects except those
+    in `later`, which a later part reads.
     """
 
     seen_to: str = ""
@@ -212,13 +219,13 @@ class PagePlace:
         return cls(seen_to, position, task_id, _keys(searched), _keys(later))
 
     def cursor(self, key: str) -> str:
-        """Return it as a cursor of the query `key`."""
+        """Return this place as a cursor of the query `key`."""
         return seal(key, (self.seen_to, self.position, self.task_id, ",".join(self.searched), ",".join(self.later)))
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingTasks:
-    """The matching tasks that no page has shown, in order, and their number with those shown.
+    """The matching tasks that no page has shown yet, in order.
 
     `changed` counts tasks that were changed or created since the first page: they may now be on a page that was already read.
     """
@@ -229,10 +236,10 @@ class RemainingTasks:
 
 
 def remaining_tasks(tasks: Iterable[PlaneTask], place: PagePlace, order: TaskOrder, cursor: str) -> RemainingTasks:
-    """Return the tasks from that place on.
+    """Return the tasks from `place` on, in `order`.
 
     Raises:
-        BadCursor: `cursor`, which the place is from, holds no place in this order.
+        BadCursor: `place` cannot be a place in this order. The error names `cursor`, from which it was read.
     """
     ordered = order.of(tasks)
     if not place.task_id:

@@ -22,7 +22,7 @@ def _one_or_several(value: object) -> object:
 
 
 OneOrSeveral = BeforeValidator(_one_or_several)
-"""A single text counts as a list of it: hosts that know the tool from before send one."""
+"""A single text counts as a list with that text alone: hosts that know an earlier form of the tool send one."""
 SomeNames = Annotated[list[str], OneOrSeveral]
 NONE: Any = Field(default_factory=list)
 IsoDate = Annotated[str | None, Field(description="ISO date, e.g. 2026-03-31.")]
@@ -182,8 +182,8 @@ class TaskLine:
 class TaskList:
     """Tasks that match, in order. `note` says which projects could not be searched.
 
-    `total` counts all that match, on any page; `counts` by their state, assignee or label. `counted` has the projects that those
-    names are from, for the record of what the caller has read.
+    `total` counts all that match, on any page; `counts` by their state, assignee or label. `counted` has the keys of
+    the projects that the names in `counts` come from, for the record of what the caller has read.
     """
 
     tasks: Sequence[TaskLine]

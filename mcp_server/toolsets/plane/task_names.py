@@ -10,7 +10,7 @@ from mcp_server.connectors.plane.model import Label, PlaneMember, PlaneTask, Pro
 from mcp_server.connectors.text.name_match import folded
 
 SOMEBODY = "somebody"
-"""A person who is no longer a member of the project."""
+"""The name that is shown for a person who is no longer a member of the project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,10 @@ class TaskNames:
 
 
 async def names_of(board: Board, project: Project, tasks: Sequence[PlaneTask]) -> list[TaskNames]:
-    """Return these names for each task. Lists that no task needs are not requested: they count against the rate limit."""
+    """Return the names of the state, people and labels of each task.
+
+    Lists that no task needs are not requested: they count against the rate limit.
+    """
     states = await states_shown(board, project, tasks)
     people = await people_shown(board, project, tasks)
     return named(tasks, states, people, await labels_shown(board, project, tasks))

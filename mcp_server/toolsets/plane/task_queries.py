@@ -65,8 +65,8 @@ class _FoundTasks:
 async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
     """Return the tasks that match, in the order asked for.
 
-    If Plane accepts no more requests for now, the answer has the tasks of the projects that could be read, and the cursor after the
-    last of them continues with the others, and asks for nothing else.
+    If Plane accepts no more requests for now, the answer has the tasks of the projects that could be read. The cursor
+    after the last of these tasks continues with the other projects, and only those are requested then.
 
     Raises:
         BadCursor: it belongs to another question.
@@ -137,7 +137,10 @@ def _require_dates(arguments: QueryArguments) -> None:
 async def _projects_to_search(
     board: Board, arguments: QueryArguments, of_parent: Project | None
 ) -> Sequence[Project] | None:
-    """Return the named project, or all in which a search finds the text; None if none may be used."""
+    """Return the named project, the project of the parent, or all projects in which a search finds the text.
+
+    None if no project may be used.
+    """
     if arguments.project is not None:
         return [await board.project(arguments.project)]
     if of_parent is not None:  # Plane keeps sub-tasks in the project of their parent
@@ -157,9 +160,11 @@ async def _projects_to_search(
 async def _read_projects(
     board: Board, arguments: QueryArguments, projects: Sequence[Project], *, anew: bool
 ) -> list[_ReadProject]:
-    """Return the tasks of each project. Those without a usable list come first: only they may need a request that is left.
+    """Return the tasks of each project.
 
-    A first page lists projects again after half a minute, or two for several; a further page only those that were never listed.
+    The projects with the oldest lists, or with none, are read first: they need the requests that are left. The list of
+    a single project is read again after half a minute. With several projects, the first page (`anew`) reads a list
+    again after two minutes; further pages read only projects of which no list is kept.
     """
 
     def age(project: Project) -> float:
@@ -184,7 +189,7 @@ async def _read_projects(
 async def _tasks_to_filter(
     board: Board, arguments: QueryArguments, project: Project, at_most_s: float
 ) -> Listing[PlaneTask]:
-    """Return the tasks that are both in the named cycle and module, those in the intake, or all of the project."""
+    """Return the tasks to filter: those in the intake, those in the named cycle and the named module, or all of the project."""
     if arguments.intake:
         return await board.tasks_of(project, INTAKE, at_most_s=at_most_s)
     lists: list[Listing[PlaneTask]] = []
@@ -260,9 +265,10 @@ async def _task_filter(
 class _Meanings:
     """The meaning of the names in the filters, in each project.
 
-    In one project, its lists of states, people and labels define them. For several, requesting all lists would use up a
-    minute's requests. So a name that some listed task has stands for that state or person in all of them; only other
-    names are looked up in the lists, where they may be mistyped or shortened.
+    In one project, its lists of states, people and labels define the meaning of names. For several projects, requesting
+    all these lists would use up a minute's requests. So if a listed task shows the name of a state or a person, that
+    name has the same meaning in all projects. Only other names are looked up in the lists, where a mistyped or
+    shortened name can be recognised.
     """
 
     def __init__(
@@ -321,7 +327,7 @@ class _Meanings:
         return await self._union("member", asked, look_up)
 
     async def creator(self, one: _ReadProject, asked: str) -> str:
-        """Return the id of the person, "" if nobody in this project is called that.
+        """Return the id of the person; "" if nobody in this project has that name.
 
         This always uses the list of people, because no listed task may show the person who created it.
         """

@@ -88,7 +88,9 @@ async def plan_call(services: RunServices, call: Call, arguments: RunArguments) 
 
 
 async def plan_run(services: RunServices, call: Call, arguments: RunArguments) -> RunPlan:
-    """Return which run the call would begin or answer. Nothing changes, but what the caller has read is recorded for the plan.
+    """Return the run that the call would begin or answer. It is not begun or answered yet.
+
+    The reading of a caller that is not trusted is kept with the texts of the call: a person may approve it much later.
 
     Raises:
         WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it has no open question.
@@ -164,7 +166,10 @@ def require_short(name: str, text: str) -> None:
 
 
 def _require_named_toolsets(call: Call, arguments: RunArguments, toolsets: Sequence[str]) -> None:
-    """If the caller's credential reaches only some toolsets, check that the run names them: it continues when no token is at hand."""
+    """Check that a caller whose credential is limited to some toolsets names which of them the run gets.
+
+    The run may continue when the credential is no longer at hand to limit it.
+    """
     reach = call.principal.reach
     if reach is None or all(reach.allows(name) for name in toolsets):
         return
@@ -179,7 +184,10 @@ def _toolsets_for_runs(services: RunServices) -> tuple[str, ...]:
 
 
 def pinned(services: RunServices, header: Header) -> Header:
-    """Return the header with the toolsets of the server in which the run begins: another server with more may resume it."""
+    """Return the header with the run's toolsets: those that it names, else those of this server.
+
+    Another server with more may resume it.
+    """
     return replace(header, toolsets=header.toolsets or _toolsets_for_runs(services))
 
 
@@ -299,7 +307,10 @@ async def answered(services: RunViewServices, run: Run) -> RunAnswer:
 
 
 async def answer_of(state: StateStore, taints: Taints, run: Run, page: Address) -> RunAnswer:
-    """Return the same from the record alone, without a model. `page` returns the address of the review page."""
+    """Return the answer of `agent_run` for the run, from its record alone, without a model.
+
+    `page` returns the address of the review page.
+    """
     shown, spent = present(run), run.spent
     return RunAnswer(
         run_id=run.id,

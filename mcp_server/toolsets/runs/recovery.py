@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 AT_ONCE = 500
 """Audit records read at a time, from the newest back."""
 OVERLAP = timedelta(days=1)
-"""How much earlier than the call its record may be dated: it has the time at which the act began, from a clock that can be set."""
+"""How much earlier than the call its audit record may be dated.
+
+A record has the time at which the act began, by a clock that can be set.
+"""
 
 ANSWER_LOST = "Its answer was lost because the process that called it died. It changes nothing: call it again if it is still needed"
 NOT_DONE = "It was not done: the process that called it died first. Call it again if it still makes sense"
@@ -82,7 +85,7 @@ async def recalled(gate: Gate, services: RunServices, lost: Lost) -> CallOutcome
 
 
 def not_before(run: Run) -> datetime:
-    """Return a time before which the first open call of the run was not made: the frame before it was not yet on record."""
+    """Return a time before which the first open call of the run cannot have been made: that of the newest frame before the call."""
     return max(frame.at for frame in run.frames if not isinstance(frame, Control))
 
 

@@ -37,7 +37,7 @@ class TraceArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """A run to begin, or one to answer: then `answer` is the answer to its `question`, whose id is `ask`."""
+    """A run to begin, or a run to answer. In the second case `answer` is the answer to `question`, whose id is `ask`."""
 
     header: Header
     answer: str = ""
@@ -71,9 +71,9 @@ class RunAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RunTrace:
-    """A page of a run's explanation, made from its record alone: `text`. The rest is as in the answer of agent_run.
+    """A page of a run's explanation (`text`), made from its record alone.
 
-    `answer` is the `text` of that answer.
+    The other fields are as in the answer of agent_run. `answer` is the field `text` of that answer.
     """
 
     run_id: str

@@ -34,7 +34,7 @@ from mcp_server.toolsets.zulip.schemas import (
 from mcp_server.toolsets.zulip.updates.plan import scheduled_place
 
 MOST_CHARACTERS = 40_000
-"""Of all texts in one answer; if there are more, each message gets an equal share."""
+"""The most characters of all texts in one answer. If there are more, each message gets an equal share."""
 MOST_AT_ONCE = 4
 """Channels that are searched at the same time."""
 SCHEDULED = "scheduled"
@@ -251,7 +251,7 @@ async def _start(chat: Chat, arguments: ReadMessagesArguments) -> _Start:
     """Return the beginning of the first page.
 
     Raises:
-        Unclear: the arguments contradict each other, or name too little.
+        Unclear: the arguments contradict each other, or do not say where to begin.
     """
     _require_clear(arguments)
     where = await _where(chat, arguments)

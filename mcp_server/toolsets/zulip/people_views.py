@@ -48,7 +48,10 @@ async def people(chat: Chat, query: str) -> PeopleFound:
 
 
 def _rank(asked: str, names: Sequence[str]) -> int | None:
-    """Return how well the names match: 0 for an equal one, 1 for one that begins so, 2 for one that contains it; None for none."""
+    """Return how well the names match `asked`: 0 if one equals it, 1 if a word of one begins with it, 2 if one contains it.
+
+    None if no name matches.
+    """
     if any(folded(asked) == folded(name) for name in names):
         return 0
     wanted = loosened(asked)

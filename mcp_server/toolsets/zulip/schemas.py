@@ -160,7 +160,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class ReadMessages(Messages):
-    """The same with the text of a file, if that was asked for; then the message is the one with the file."""
+    """Messages, and the text of a file if that was asked for. In that case the only message is the one with the file."""
 
     file: str | None = None
 

@@ -104,7 +104,7 @@ def _open_question(here: Journey) -> str:
 
 
 def _otherwise(here: Journey, named: str) -> str:
-    """Return what can be done when nothing can be submitted."""
+    """Return what can be done in a journey that takes no work now; "" if it takes work. `named` is the argument that names it."""
     if here.state == "waiting":
         page = here.checkpoint and here.checkpoint["review_url"]
         said = (

@@ -152,8 +152,8 @@ async def plan_batch(
 ) -> Batch:
     """Return the plan of each change. Changes nothing. Without `all_of_them`, unclear changes are not an error.
 
-    Raises: Unfit: some changes are unclear; the error names all of them, unless the caller wants the others to be done
-    (`partial`).
+    Raises:
+        WrongChanges: some changes are unclear and `partial` is not asked for, or all are unclear.
     """
     board = board_of(services)
     asked = [_parsed(one) for one in arguments.changes]
@@ -216,7 +216,10 @@ async def _planned(board: Board, call: Call, number: int, asked: Arguments | str
 
 
 def _without_clashes(items: Sequence[PlannedChange]) -> list[PlannedChange]:
-    """Return the changes; one that repeats an earlier one, or sets the same field of the same task, is a problem."""
+    """Return the changes.
+
+    A change that repeats an earlier one, or sets a field that an earlier one sets, has a problem instead of a plan.
+    """
     seen: dict[object, int] = {}
     checked = []
     for one in items:
@@ -269,7 +272,11 @@ def _needs_text(one: UpdateArguments) -> bool:
 
 
 async def listed_tasks(board: Board, project: Project, wanted: int) -> Sequence[PlaneTask]:
-    """Return the tasks of a project, without their texts, as they are now; only the first page if the others cost too much."""
+    """Return the tasks of a project as they are now, without their texts.
+
+    If the whole list takes more than half as many requests as `wanted`, only the first page with the newest tasks is
+    read.
+    """
     first = await board.client.tasks(project.id, order_by="-created_at")
     pages = (first.total or 0) / max(1, len(first.items))
     if first.next_cursor is None or pages > wanted / 2:

@@ -41,13 +41,13 @@ from mcp_server.toolsets.spec import ToolSpec
 
 TOOL = "plane_change_tasks"
 RECENT_S = 20.0
-"""How old a list may be from which a task's values before a change are taken."""
+"""The greatest age of a list that gives the values of tasks before a change."""
 MOST_ATTEMPTS = 20
 LONGEST_WAIT_S = 61.0
 MOST_WAITS = 5
 """How often an approved batch waits until Plane accepts requests again; a direct call returns an error instead."""
 EFFECT = "effect."
-"""The mark of the whole batch that has the effect of the change with that number, as it was approved."""
+"""Before a change's number: the mark in the batch's outbox entry with the effect of that change as it was approved."""
 CHANGED = "its task was changed since this was approved; nothing was sent"
 LIMITED = "Plane accepts no more requests for now; the same call in {wait_s:.0f} s continues here"
 
@@ -55,7 +55,8 @@ LIMITED = "Plane accepts no more requests for now; the same call in {wait_s:.0f}
 async def carry_out_batch(services: ActServices, call: Call, batch: Batch) -> ChangesMade:
     """Carry out the planned changes in order, and return the outcome of each.
 
-    With an approval or a key, the whole is on record first, with the effect of each change: another process can finish it.
+    With an approval or a key, the whole batch is recorded first, with the effect of each change, so that another
+    process can finish it.
     """
     if not (call.approval or call.key):
         return await _BatchRun(services, call, batch, None).to_the_end()
@@ -83,7 +84,7 @@ async def recall_batch(services: ActServices, call: Call, arguments: ChangesArgu
 
 @dataclass
 class _Compared:
-    """A change that was done and whose task a list is to be compared with."""
+    """A change that was done, and that is still to be compared with its task in a new list."""
 
     outcome: Outcome
     plan: TaskPlan
@@ -91,7 +92,7 @@ class _Compared:
 
 
 class _BatchRun:
-    """One run through all changes. `entry` is that of the whole batch, None if nobody will ask for it."""
+    """One run through all changes. `entry` is the outbox entry of the whole batch; None without an approval or a key."""
 
     def __init__(self, services: ActServices, call: Call, batch: Batch, entry: OutboxEntry | None) -> None:
         self._services, self._call, self._batch, self._entry = services, call, batch, entry
@@ -167,7 +168,10 @@ class _BatchRun:
         return marks.get(f"{EFFECT}{one.number}", one.effect) != one.effect
 
     async def _open_key(self, one: PlannedChange) -> str:
-        """Return the key of the last attempt that may have been sent, or of a new one. A failed one was certainly not done."""
+        """Return the key of the first attempt at the change that did not fail, or that is still to be made.
+
+        An attempt that failed certainly changed nothing. "" for a call without an approval or a key.
+        """
         if not self._base:
             return ""
         for number in range(MOST_ATTEMPTS):
@@ -229,7 +233,10 @@ class RecentTasks:
 
 
 def is_in_lists(plan: TaskPlan) -> bool:
-    """Return whether a list shows every value that the plan sets: it lacks texts, and all that Plane keeps outside of the task."""
+    """Return whether a list of tasks shows every value that the plan sets.
+
+    Lists lack texts, and everything that Plane keeps outside of the task.
+    """
     names = {one.name for one in plan.fields}
     return plan.kind in ("create", "update") and not names & {"description", "archived"} and not plan.ties
 

@@ -78,7 +78,7 @@ class CreateComment:
         )
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
-        """Return the result of the comment with that key, None if there is none now."""
+        """Return the result of the comment with the attempt's key; None if there is no such comment now."""
         found = await self.board.client.comment_by_external(self.plan.project.id, self.task.id, attempt.id)
         return self._result(found) if found else None
 
@@ -111,7 +111,7 @@ class CreateTask:
         return self._result(made)
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
-        """Return the result of the task with that key, None if there is none now, or if it lacks one of its ties."""
+        """Return the result of the task with the attempt's key; None if there is none now, or if it lacks one of the plan's ties."""
         found = await self.board.client.task_by_external(self.plan.project.id, attempt.id)
         if found is None:
             return None
@@ -258,9 +258,10 @@ class ChangeComment:
 def task_act(
     services: ActServices, plan: TaskPlan, *, recent: Recent | None = None, read_back: bool = True
 ) -> ServiceAct[TaskActed]:
-    """Return the execution of the plan and its answer.
+    """Return how the plan is carried out and answered.
 
-    `recent` spares the request for the task as it is before the act. Without `read_back` the caller compares what was stored.
+    If `recent` knows the task as it was before the act, that saves a request. Without `read_back` the task is not read
+    back: the caller compares what Plane stored.
     """
     board, task = board_of(services), plan.task
     act: OutboxAct

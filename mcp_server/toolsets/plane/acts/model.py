@@ -64,8 +64,9 @@ class Unfit(ConnectorError):
 class TaskField:
     """A field that an act sets.
 
-    `before` and `after` are what Plane has and gets: ids (sorted), HTML, dates. `was` and `will_be` are the same for people:
-    names, Markdown. `loses` says which forms of Plane's editor a changed text no longer has: colours, callouts, merged cells.
+    `before` and `after` are the values in Plane before and after the act: ids (sorted), HTML or dates. `was` and
+    `will_be` are the same values for people: names or Markdown. `loses` names the formatting of Plane's editor that a
+    changed text loses: colours, callouts, merged cells.
     """
 
     name: FieldName

@@ -135,9 +135,10 @@ async def _comment_change(board: Board, project: Project, task: PlaneTask, argum
 
 
 async def plan_update(board: Board, call: Call, arguments: UpdateArguments, find: FindTask | None = None) -> TaskPlan:
-    """Return which fields of the task would change. With `seen_at` none does if one of them was changed since.
+    """Return the plan of the fields that would change.
 
-    Without `seen_at` no description is replaced, so that no text is lost; for any other field the last writer wins.
+    With `seen_at` nothing changes if one of these fields was changed since then. Without `seen_at` only an empty
+    description is replaced, so that no text is lost. For any other field the last writer wins.
 
     Raises:
         Missing, UnknownName, AmbiguousServiceName, NotAllowed, Unfit: it cannot be carried out.

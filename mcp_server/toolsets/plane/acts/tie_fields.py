@@ -45,7 +45,7 @@ T = TypeVar("T", bound=HasId)
 
 @dataclass(frozen=True, slots=True)
 class ListChange(Generic[T]):
-    """The requested list: `added` alone if it is `whole`, else the current list with `added` and without `removed`."""
+    """The requested list. If `whole`, it is `added` alone; else it is the current list with `added` and without `removed`."""
 
     added: Sequence[T]
     removed: Sequence[T] = ()
@@ -69,10 +69,13 @@ async def resolved(
     find: Callable[[str], Awaitable[T]],
     known: Iterable[str],
 ) -> ListChange[T]:
-    """Return the change that the entries mean; of a new task (`task` is None) they are the whole list, taken literally.
+    """Return the change that the entries mean.
+
+    For a new task (`task` is None) they are the whole list, and no sign counts as one.
 
     Raises:
-        Unfit: some entries have a sign and some have none, or an existing name begins with that sign.
+        Unfit: some entries have a sign and others have none, a signed entry is itself an existing name (`known`), or
+            the same value is both added and removed.
     """
     signed = [one for one in entries if one.strip()[:1] in ("+", "-")] if task is not None else []
     if not signed:

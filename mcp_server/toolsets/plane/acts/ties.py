@@ -17,7 +17,7 @@ from mcp_server.toolsets.plane.acts.model import TIES, FieldName, TaskField, Tas
 
 
 async def ties_now(board: Board, plan: TaskPlan, task_id: str) -> Mapping[FieldName, Value]:
-    """Return the current values of the plan's ties: those that the task has, of all that the plan touches."""
+    """Return the current values of the plan's ties. A value has only ids and addresses that the plan touches and the task has."""
     return {one.name: await _tie_now(board, plan.project, one, task_id) for one in plan.fields if one.name in TIES}
 
 

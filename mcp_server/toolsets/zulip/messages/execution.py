@@ -43,13 +43,16 @@ from mcp_server.toolsets.zulip.messages.model import MessagePlan, PlannedReactio
 from mcp_server.toolsets.zulip.schemas import MessageActed
 
 NO_REPETITION = timedelta(0)
-"""Whether a reaction is there is checked before; one that was added earlier may have been removed since."""
+"""No reaction counts as a repetition of an earlier one, which may have been removed since.
+
+Each act first checks whether it is there.
+"""
 FILE = "file"
 """The mark of an outbox entry with the address of its uploaded file."""
 LONGEST_DROP_S = 2.0
+"""Deleting a queue gets no more time than this: Zulip drops an unused queue by itself."""
 LATEST_EVENT_S = 3.0
 """How long after a message its event may come."""
-"""Deleting a queue gets no more time than this: Zulip drops it in the end."""
 MOST_READ_BACK = 10  # messages; each costs a request
 NOT_READ_BACK = "it was sent, but could not be read back"
 
@@ -171,7 +174,10 @@ class SendMessage:
         return False
 
     async def _find_id(self, attempt: DeliveryAttempt, number: int) -> int | None:
-        """Return the id of the part: as a queue received it, else that of an own message there with the same text."""
+        """Return the id of the part, as an event queue received it, else that of the bot's message there with the same text.
+
+        None if there is neither.
+        """
         not_it: set[int] = set()
         live: list[tuple[Queue, int]] = []
         for queue in _queues(attempt):
@@ -323,8 +329,9 @@ class React:
         if self.reaction.remove:
             await client.unreact(message_id, emoji)
             return self._result()
-        # If Zulip says that it was there already, a first try whose reply was lost may have added it: it was not there under that
-        # name when this was planned. Under another name of the same emoji it may have been, and then nothing changed.
+        # Zulip may say that the emoji is there already. It was not there under that name when this was planned, so a
+        # first try whose reply was lost may have added it. Or it was there under another name of the same emoji, and
+        # then nothing changed.
         changed = await client.react(message_id, emoji)
         if not changed:
             try:

@@ -42,8 +42,8 @@ class MessagePlan:
     carried out: a dry run, or nothing to do. `quotes` are the origins of text that the preview holds, such as the names
     of topics. `among_reviews`: it goes to the topic in which the server announces proposals. `notifies` describes whom
     its mentions notify; `to_everybody`: that is everybody in the channel. `file` is uploaded first, and the last part
-    ends with a link to it. `page` is the path of the page that it is, if it is one. `send_at` is the time at which
-    Zulip will send it; None for now.
+    ends with a link to it. `page` is the path of the page that the file holds, if it holds one. `send_at` is the time
+    at which Zulip will send it; None for now.
     """
 
     site: str

@@ -27,7 +27,7 @@ from mcp_server.toolsets.zulip.schemas import ReactArguments, SendArguments
 SIMILAR = 0.8
 """From this similarity on (difflib's ratio) a new topic may be a typo of an existing one."""
 SOONEST = timedelta(minutes=1)
-"""A message is not scheduled for sooner than this: by then it must be read back."""
+"""A message is not scheduled for sooner than this, because it must be read back before Zulip sends it."""
 ROOM_FOR_LINK = 500
 """Characters of a message that are kept for the link to a file."""
 _FILE_NAME = re.compile(r"[\w+-][\w .+()-]{0,80}\.[A-Za-z0-9]{1,10}")
@@ -60,7 +60,7 @@ async def plan_message(chat: Chat, arguments: SendArguments, page: Document | No
     """Return the plan of a message; `page` is attached to it.
 
     Raises:
-        Unclear: it does not say where to, or cannot be sent unchanged.
+        Unclear: the arguments do not say where to send it, or it cannot be sent unchanged.
         UnknownName, AmbiguousServiceName, NotAllowed, Deactivated: about a channel or person.
     """
     server = await chat.client.limits()

@@ -23,7 +23,7 @@ from mcp_server.toolsets.zulip.updates.plan import marked
 SENT, MESSAGE = "sent", "message"
 """Marks of an outbox entry: that its change may have reached Zulip, and the message by which a moved topic is found."""
 NO_REPETITION = timedelta(0)
-"""Whether the value is set already is looked up in Zulip before each act."""
+"""No change counts as a repetition of an earlier one: before each act, Zulip is asked whether the value is set already."""
 Marks = Mapping[str, str]
 
 

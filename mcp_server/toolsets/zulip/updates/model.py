@@ -34,7 +34,7 @@ class UpdatePlan:
         message_ids: The messages to mark as read or unread.
         due: When a scheduled message would be sent.
         what: The act, as a sentence says it.
-        undo: The call that takes it back, or that nothing does.
+        undo: The call that takes the change back, or the reason why no call can.
         halted: The answer of a call that is not carried out: a dry run, or nothing to do.
         quotes: Origins of text that the answer holds, such as the names of topics.
     """

@@ -25,7 +25,10 @@ CHANGES = ("text", "delete", "resolved", "read", "subscribed")
 EDIT_BUFFER_S = 20
 """How much longer than the organisation's limit Zulip accepts an edit. Source: Zulip's zerver/actions/message_edit.py."""
 COUNTED_AT_ONCE, MOST_COUNTED = 500, 2_000
-"""Messages of a topic that are counted before it moves; of long ones 1,000 in one reply would be too large."""
+"""How many messages of a topic are requested at once, and counted at most, before it moves.
+
+A reply with 1,000 long messages would be too large.
+"""
 NEWEST_LOOKED_AT = 20
 LONGEST_UNDO = 500
 GONE_FOR_GOOD = "none: a deleted message cannot be restored"
@@ -226,7 +229,7 @@ async def _move(chat: Chat, arguments: ChatUpdateArguments, *, recalled: bool) -
         where=where,
         url=link_to_topic(chat.site, server, target, new),
         what=what,
-        # Not the topic's name: of two spellings that differ in case, its messages may have either.
+        # Not the topic's name as it was found: messages of one topic may have two spellings that differ in case.
         before=(channel.id, newest.topic if newest else topic),
         after=(target.id, new),
         undo=MIXED if merges else back,
@@ -339,7 +342,10 @@ async def _marking(chat: Chat, arguments: ChatUpdateArguments, *, read: bool) ->
 
 
 async def marked(chat: Chat, where: ChatPlace, message_id: int, *, read: bool) -> tuple[int, ...]:
-    """Return the messages of a place that are read or unread: unread ones up to a message (0: all), read ones from it on."""
+    """Return the ids of messages of a place: with `read`, those that are read, from `message_id` on; else the unread ones.
+
+    Unread ones count up to `message_id`; 0 means all of them.
+    """
     if not read:
         window = await chat.client.messages(replace(where, unread=True), anchor=0, after=MOST_MESSAGES)
         return tuple(one.id for one in window.messages if not message_id or one.id <= message_id)
