@@ -14,7 +14,7 @@ class KnowledgeError(Exception):
     """Root of all errors that this package raises on purpose. `str(error)` is safe to show to a model or a person."""
 
     def __str__(self) -> str:
-        """Return the sentence without secrets: it may quote a library, and libraries quote addresses with their passwords."""
+        """Return the sentence without secrets: it may quote a library's error, with an address that contains a password."""
         return without_secrets(super().__str__())
 
 
@@ -228,7 +228,7 @@ class NewerDatabase(StorageError):
 
 
 class StateMoved(StorageError):
-    """The state that was in this database was moved to another one, which is used instead."""
+    """The state was moved from this database to another one. The other database is in use now."""
 
     def __init__(self, place: str, other: str) -> None:
         self.place, self.other = place, other
@@ -257,7 +257,7 @@ class MoveRefused(StorageError):
 
 
 class UndecidedState(StorageError):
-    """A knowledge base without a state looks like one that was moved, whose state is named after its old path."""
+    """The knowledge base has no state, and seems to have been moved: a state named after another path looks like its own."""
 
     def __init__(self, root: str, candidates: Sequence[str]) -> None:
         self.root, self.candidates = root, tuple(candidates)
@@ -281,7 +281,7 @@ class StateInUse(StorageError):
 
 
 class CorruptDatabase(StorageError):
-    """The database is damaged. An index is rebuilt; the state database is refused, with what to do."""
+    """The database is damaged. An index is rebuilt. A state database is not opened, and the message says what to do."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -357,7 +357,7 @@ class UnknownIntent(StorageError):
 
 
 class StoredFileChanged(StorageError):
-    """A file in the database is no longer as a write expected; nothing was written."""
+    """A file in the database was changed after a write had read it. Nothing was written."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -493,7 +493,10 @@ class NoTurn(KnowledgeError):
 
 
 class QuotaReached(KnowledgeError):
-    """A database refused to exceed the quota of that kind; the caller turns it into an `OverQuota`. Nothing was stored."""
+    """A database refused to exceed the quota of the kind `kind`. The caller turns this error into an `OverQuota`.
+
+    Nothing was stored.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -529,7 +532,7 @@ class NoSuchChange(KnowledgeError):
 
 
 class AlreadyUndone(KnowledgeError):
-    """The change was taken back already, and that still holds."""
+    """The change was undone already, and has not been restored since."""
 
     def __init__(self, change: str, by: str) -> None:
         self.change, self.by = change, by
@@ -555,7 +558,7 @@ class NotOpen(KnowledgeError):
 
 
 class ConfiguresNow(KnowledgeError):
-    """Because of a write in the meantime, a planned change would affect the configuration of the server."""
+    """A planned change would now affect the server's configuration, because the page was written in the meantime."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -595,7 +598,7 @@ class TooMuchWaiting(KnowledgeError):
 
 
 class UnmarksNow(KnowledgeError):
-    """Because of a write in the meantime, a planned change would remove a mark of origin."""
+    """A planned change would now remove a mark of origin, because the page was written in the meantime."""
 
     def __init__(self, path: str, unmarks: Sequence[str]) -> None:
         self.path, self.unmarks = path, tuple(unmarks)

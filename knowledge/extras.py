@@ -16,8 +16,8 @@ CHECKOUT = Path(__file__).parents[1]
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of `extra`.
 
-    It names the checkout or the wheel file that the program was installed from. It has the bare name only if that was a package index:
-    in a public index, the name may be somebody else's.
+    The command names the checkout or the wheel file from which this program was installed. It names only the package if
+    this program came from a package index: otherwise the package of this name in a public index may be somebody else's.
     """
     if (CHECKOUT / "pyproject.toml").exists():
         return f"pip install -e {shlex.quote(f'{CHECKOUT}[{extra}]')}"

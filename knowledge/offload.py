@@ -19,7 +19,10 @@ COMPARED_PER_READ = 500
 
 
 def comparison_size(one: int, other: int, *, read: int | None = None) -> int:
-    """Return the size of a step that compares two texts of these lengths; `read` is how much it reads (default: both)."""
+    """Return the size of a step that compares a text of `one` characters with a text of `other` characters.
+
+    `read` is how many characters the step reads; by default, both texts.
+    """
     return max(one + other if read is None else read, one * other // COMPARED_PER_READ)
 
 

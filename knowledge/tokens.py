@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 WHOLE_TOKENS = 1000
-"""A document up to this size is returned whole, whatever the view; of a longer one the beginning, unless all of it is asked for."""
+"""A document of up to this many tokens is returned whole in every view. Of a longer document only the beginning is
+returned, unless the caller asks for all of it."""
 
 
 def count_tokens(text: str) -> int:

@@ -1,1 +1,1 @@
-"""People and groups, who may read, propose and write where, and who decides: the rules and the reviewers of folders."""
+"""People and groups, the rules that say who may read, propose and write in a folder, and the reviewers who decide there."""

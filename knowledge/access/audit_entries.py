@@ -12,7 +12,7 @@ from knowledge.history.timestamps import aware
 from knowledge.trust.ports import Note
 
 LONGEST_REASON = 500
-"""Characters of the names that a record repeats."""
+"""The most characters of an entry's names that its audit record holds."""
 
 
 def assignment_digest(label: str, names: Sequence[str] | None) -> str:
@@ -22,7 +22,7 @@ def assignment_digest(label: str, names: Sequence[str] | None) -> str:
 
 
 def entries_noted(before: Directory, after: Directory, note: Note) -> Iterator[HistoryEntry]:
-    """Yield the record of each entry that differs, by its key."""
+    """Yield an audit record for each entry that differs between `before` and `after`, in the order of their keys."""
     known, new = ({one.key: one for one in each.entries} for each in (before, after))
     for key in sorted(known.keys() | new.keys()):
         if known.get(key) == new.get(key):

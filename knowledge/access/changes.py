@@ -104,7 +104,10 @@ class Changing:
         return lambda before: _without(before, "rule", who, before.spelled(checked_folder(folder)))
 
     def reviewers_set(self, folder: str, names: Sequence[str]) -> DirectoryChange:
-        """Return the change that makes these people and groups the folder's reviewers; without any, it has none of its own."""
+        """Return the change that makes these people and groups the folder's reviewers.
+
+        Without names, the folder has no reviewers of its own.
+        """
 
         def change(before: Directory) -> Directory:
             spelled = before.spelled(checked_folder(folder))
@@ -186,7 +189,9 @@ def _require_known(directory: Directory, names: Sequence[str]) -> None:
 
 
 def checked_name(name: str, whose: str) -> str:
-    """Return the name of a person or group.
+    """Return the name of a person or group if it has the form of one.
+
+    `whose` says in the error's message whose name it is ("a group").
 
     Raises:
         BadDirectoryChange: it can't be one.
@@ -204,10 +209,12 @@ def group_name(name: str) -> str:
 
 
 def checked_principal(principal: str) -> str:
-    """Return the name of a principal. An account in Zulip (`ann@example.org@zulip`) is written in lower case.
+    """Return the name of a principal if it has the form of one.
+
+    The name of a Zulip account (`ann@example.org@zulip`) is changed to lower case.
 
     Raises:
-        BadDirectoryChange: it can't be one person's.
+        BadDirectoryChange: it has another form, or belongs to everybody without a token.
     """
     user, _, host = principal.rpartition("@")
     if not user or not host or len(principal) > LONGEST_PRINCIPAL or _UNSEEN.search(principal):
@@ -221,7 +228,7 @@ def checked_principal(principal: str) -> str:
 
 
 def checked_folder(folder: str) -> str:
-    """Return the folder, "" for the whole knowledge base, which may also be written as `/` or `.`.
+    """Return the folder's path if it is valid. The whole knowledge base is "", and may also be written as `/` or `.`.
 
     Raises:
         BadDirectoryChange: it can't be a folder of pages.

@@ -18,10 +18,13 @@ ANY_HOST = "*"
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A stored line: the principals of the person `who`, the people of the group `who`, the right of `who`, or reviewers.
+    """A stored line.
 
-    `folder` is "" for people and groups, and for the whole knowledge base. `names` are what the line assigns; a rule has one, the
-    right.
+    By `kind`: the principals of the person `who`, the people of the group `who`, the right of `who` in a folder, or the
+    reviewers of a folder.
+
+    `folder` is "" for people and groups, and for the whole knowledge base. `names` are what the line assigns; those of
+    a rule are one name, the right.
     """
 
     kind: EntryKind

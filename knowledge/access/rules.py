@@ -96,7 +96,10 @@ class PathAccess:
         return self.right(path) >= Right.READ
 
     def may_name(self, source: str) -> bool:
-        """Return whether the caller may learn that text has this source: any but a hidden page."""
+        """Return whether the caller may learn that text has this source.
+
+        Only the names of hidden pages are kept from them.
+        """
         if not source.startswith(PAGE_SOURCE):
             return True
         return self.may_read(source.removeprefix(PAGE_SOURCE).partition("#")[0].strip())
@@ -117,7 +120,7 @@ class PathAccess:
         return [path for path in paths if self.may_read(path)] if self.rights else list(paths)
 
     def where_readable_for(self, other: PathAccess) -> PathAccess:
-        """Return this access with what `other` may not read hidden, too."""
+        """Return this access, with everything that `other` may not read hidden as well."""
         if self.reads_what(other) and other.reads_what(self):
             return self
         keys = {"", *self.rights, *other.rights}
@@ -153,13 +156,16 @@ class AccessRules:
         self._by_folder: Mapping[str, Sequence[PathRule]] = by_folder
 
     def access(self, person: str | None, groups: Collection[str] = ()) -> PathAccess:
-        """Return the access of the person in these groups (with or without `@`); None for a caller who is nobody in particular."""
+        """Return the access of a person who is in these groups (named with or without `@`).
+
+        `person` is None for a caller that is nobody in particular.
+        """
         names = {f"{GROUP_MARK}{group.removeprefix(GROUP_MARK)}" for group in groups} if person is not None else set()
         return PathAccess({folder: _right_in(rules, person, names) for folder, rules in self._by_folder.items()})
 
 
 def folder_key(path: str) -> str:
-    """Return `path` as the most lenient file system compares it, so that another spelling of a folder has its rules as well.
+    """Return `path` as the most lenient file system compares it, so that every spelling of a folder has the same rules.
 
     Raises:
         InvalidPath: as `clean_path`.
@@ -175,7 +181,7 @@ def _right_in(rules: Sequence[PathRule], person: str | None, groups: Collection[
 
 
 def _kept_above(kept: Mapping[str, bool], key: str) -> bool:
-    """Return whether the list so far lets the caller read what is above the folder."""
+    """Return whether the folder above `key` may be read, by the list `kept` so far."""
     while key:
         key = key.rpartition("/")[0]
         if key in kept:

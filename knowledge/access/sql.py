@@ -35,7 +35,7 @@ _REMOVE = "DELETE FROM forge.directory WHERE kind = %s AND who = %s AND folder =
 
 
 class ChangedEvent(Protocol):
-    """The change of one thing, as `knowledge.state.ports.Event`."""
+    """A change event: the part of `knowledge.state.ports.Event` that is needed here."""
 
     @property
     def seq(self) -> int:

@@ -1,4 +1,7 @@
-"""Finds contradictions between pages, given the recorded origins of their units, that are not on record yet."""
+"""Finds contradictions between pages that are not on record yet.
+
+The recorded origins of the pages' units are taken into account.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,9 @@ log = logging.getLogger(__name__)
 class PageComparer:
     """Reads pages from their files and the ledger; compares them by `runner`.
 
-    Templates, and what an `_index.md` or `excluded` (patterns from the settings) excludes, are not the person's own pages. They are
-    compared with nothing: placeholders and old states contradict by their nature.
+    Some pages are not the person's own: templates, and pages that an `_index.md` or `excluded` (patterns from the
+    settings) excludes. They are compared with no other page, because placeholders and old states always contradict
+    something.
     """
 
     def __init__(

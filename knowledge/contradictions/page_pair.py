@@ -22,9 +22,11 @@ from knowledge.pages.paths import without_suffix
 from knowledge.writing.related.target_page import Surroundings, front_matter_of
 
 LEAST_SHARED, SAME_SUBJECT = 3, 0.75
-"""Shared words, and likeness of subjects, from which statements on two pages count as being about the same thing."""
+"""Statements on two pages count as being about the same thing from this many shared words and this likeness of
+subjects."""
 NEARLY_EQUAL = 0.95
-"""The likeness required if a figure differs and one shared word is missing: "the cache holds 5 GB", "the cache holds 6 GB"."""
+"""The likeness required if a figure differs and the statements share one word less than `LEAST_SHARED`: "the cache
+holds 5 GB", "the cache holds 6 GB"."""
 SAME_NAMES = 0.8
 """The required likeness of the page names and headings around two short lines. Pages from one template share most of them."""
 PARALLEL = 2
@@ -32,13 +34,13 @@ PARALLEL = 2
 LEAST_SURE = 0.5
 """How sure a contradiction between pages must be to be reported. A list that is mostly wrong is not read."""
 COPIED, COPIED_WORDS = 2, 8
-"""Statements that two pages must share, and words that each of these must have, for the pages to count as copies of each other or of a
-template.
+"""Two pages count as copies of each other or of a template if they share this many statements of at least this many
+words.
 """
 OF_A_COPY, OF_SAMPLES, SWAPPED, REPEATED = 0.6, 0.5, 0.8, 0.8
-"""Factors that lower the certainty of a contradiction: between copies; if a statement is a sample or follows from an
-example; if each statement has a word that the other lacks; if one is already in a more certain pair. They only move it
-down the list."""
+"""Factors that lower the certainty of a contradiction. `OF_A_COPY`: the pages are copies. `OF_SAMPLES`: a statement is
+a sample, or follows from an example. `SWAPPED`: each statement has a word that the other lacks. `REPEATED`: one of the
+statements is already in a more certain contradiction. The factors only move a contradiction down the list."""
 _WORD = re.compile(r"[^\s\u3002\uff01\uff1f]+[\u3002\uff01\uff1f]*|[\u3002\uff01\uff1f]+")
 """A word with its markup. Chinese and Japanese sentences end without a blank."""
 _ONLY_A_LINK = re.compile(r"\[[^\[\]]*\]\([^()\s]*\)\.?")
@@ -85,7 +87,7 @@ class RecordedPage:
 
 @dataclass(frozen=True, slots=True)
 class PagePair:
-    """Two pages that are compared; with `only`, the units of the other one that have these digests."""
+    """Two pages that are compared. With `only`, just those units of `other` are compared that have these digests."""
 
     page: RecordedPage
     other: RecordedPage

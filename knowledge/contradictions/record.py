@@ -22,7 +22,7 @@ from knowledge.writing.answers import Disagreement, Disagreements, DismissalLine
 FLAGS_AT_ONCE = 200
 """Flags that are read at a time; those that no longer hold are settled as they are read."""
 REVISITED = 100
-"""Settled contradictions, newest first, that a list looks at again: the change that settled them may have been undone."""
+"""How many of the newest settled contradictions a list checks again: the change that settled them may have been undone."""
 LONGEST_REASON = 500
 DISMISS, REOPEN = "contradiction.dismiss", "contradiction.reopen"
 """The names of a person's acts in the audit log."""

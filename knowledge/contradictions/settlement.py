@@ -62,7 +62,8 @@ class CannotSettle(KnowledgeError):
 class SideNow:
     """A side of a contradiction in its page as it is now. `places` are those of the statement, from top to bottom.
 
-    `origin` is the recorded origin of the block that has it; `instead` is the most similar block if the statement is gone.
+    `origin` is the recorded origin of the block that has the statement. `instead` is the most similar block if the
+    statement is gone.
     """
 
     side: Side
@@ -110,7 +111,7 @@ class ContradictionNow:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A settled or reopened contradiction. `diff` is what was written to the `pages`, "" if nothing had to be.
+    """A settled or reopened contradiction. `diff` is what was written to the `pages`, "" if nothing had to be written.
 
     `record` is the number of the audit record of that act.
     """
@@ -436,7 +437,7 @@ def _shown(flag: Flag, sides: Sequence[SideNow]) -> str:
 
 
 def _adopting(kept: tuple[bytes, Side]) -> Callable[[Origin], Origin]:
-    """Return a function that makes the kept statement's source that of its block, confirmed by the person."""
+    """Return a function for origins: it gives the block of the kept statement the statement's source, confirmed by the person."""
     digest, side = kept
 
     def adopt(origin: Origin) -> Origin:

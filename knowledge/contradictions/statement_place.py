@@ -138,7 +138,7 @@ def statement_text(side: Side) -> str:
 def replaced(text: str, place: StatementPlace, kept: str, *, page: str, comes_from: str) -> str:
     """Return the text of `page` with the statement `kept` in place of the one at `place`, and everything else as it was.
 
-    `comes_from` is the page that `kept` is written for, from which its relative links lead.
+    `comes_from` is the page for which `kept` was written: the relative links in it begin there.
 
     Raises:
         NoSureChange: it is not certain how the result should read.
@@ -205,7 +205,10 @@ def _sentences_around(unit: Unit, begin: int, end: int) -> tuple[int, int, bool]
 
 
 def _begins(text: str, at: int) -> bool:
-    """Return whether a sentence begins here: `sentences` takes the end of "30 s. The limit" for an abbreviation."""
+    """Return whether a sentence begins at `at`.
+
+    `sentences` alone would miss some beginnings: in "It takes 30 s. The limit" it takes "s." for an abbreviation.
+    """
     return text[:at].rstrip().endswith(_ENDS) and not text[at : at + 1].islower()
 
 
@@ -214,14 +217,17 @@ def _ends(text: str, at: int) -> bool:
 
 
 def _without_marker(text: str, start: int) -> int:
-    """Return where the text begins behind the marks of lists and quotes that begin a line at `start`."""
+    """Return where the text begins after the marks of lists and quotes, if a line begins at `start`; else `start`."""
     at_line_start = start == 0 or text[start - 1] in "\r\n"
     found = _MARKER.match(text, start) if at_line_start else None
     return found.end() if found else start
 
 
 def _leads_elsewhere(text: str, *, same_folder: bool) -> bool:
-    """Return whether a link or footnote of `text` would lead elsewhere in another page, in the same folder or not."""
+    """Return whether a link or footnote of `text` would lead elsewhere if the text were moved to another page.
+
+    `same_folder` says whether that page is in the same folder.
+    """
     if _REFERENCE.search(_WIKI.sub("", text)) or _TO_A_HEADING.search(text):
         return True
     relative = [target for target, wiki in link_targets(without_code(text)) if not wiki and not target.startswith("/")]

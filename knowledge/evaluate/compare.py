@@ -28,9 +28,11 @@ class ChangedQuery:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """`differences` are by measure, over queries with an answer that both runs have; `tokens` is over those where both reached it.
+    """The comparison of two runs. `differences` has the change in each measure.
 
-    `better` and `worse` begin with the largest change. `only_before` and `only_after` are queries that only one run has.
+    The changes are averages over the queries that have an answer and that both runs have. The change in `tokens` covers
+    only those whose answer both runs reached. `better` and `worse` begin with the largest change. `only_before` and
+    `only_after` are queries that only one run has.
     """
 
     compared: int

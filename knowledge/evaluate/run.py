@@ -41,7 +41,9 @@ class SearchUnderTest:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One query. If nothing answers it, the qualities are 0 and do not count, and `reached` is False.
+    """The measures of one query.
+
+    If nothing in the knowledge base answers it, the qualities are 0 and do not count, and `reached` is False.
 
     `in_hits`: a shown chunk contains the answer; `in_snippets`: its snippet does. `tokens` were spent until the
     answer was seen, or, if `reached` is False, until all hits were read.
@@ -67,9 +69,13 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The averages of a run. Tokens and hit rates are those of the queries with an answer, tokens only where it was reached.
+    """The averages of a run.
 
-    `scents` has for each level the numbers of queries with the answer in a shown chunk, with it elsewhere, and without any.
+    The qualities and hit rates are averages over the queries that have an answer; the tokens, over those whose answer
+    was reached.
+
+    `scents` has three numbers of queries for each level of scent: with the answer in a shown chunk, with the answer
+    elsewhere, and without an answer.
     """
 
     queries: int
@@ -201,7 +207,7 @@ class _Runner:
         )
 
     async def _ranked(self, query: LabelledQuery, answer: SearchAnswer) -> list[_At]:
-        """Return the pages that the answer names, then its hits and those of its continuations, best first.
+        """Return the pages that the answer names, then its hits, then the hits of further pages of results, best first.
 
         The named pages count only if whole pages are judged, because they have no section.
         """
@@ -215,7 +221,10 @@ class _Runner:
         return found
 
     async def _read_on(self, query: LabelledQuery, answer: SearchAnswer, *, seen: bool) -> tuple[int, int, bool]:
-        """Return tokens, calls and whether the answer was seen, after the search and then the sections of hit 1, 2, ..."""
+        """Return the tokens, the calls, and whether the answer was seen, for a reader who opens the hits one by one.
+
+        The reader stops at the answer. `seen` says that the search result already shows it.
+        """
         tokens, calls = count_tokens(self._subject.sent(answer)), 1
         if seen or not query.relevant:
             return tokens, calls, seen

@@ -1,7 +1,8 @@
 """Commits acts on pages: each act one commit, in the order of their audit records, and every act once.
 
-The audit chain is the queue. An act that can't be committed now, because the repository is in use by a person, is committed later;
-one that is no longer in the working tree, because somebody committed over it or took it away, is not.
+The audit chain is the queue. An act is committed later if it can't be committed now because a person is using the
+repository. It is never committed if it is no longer in the working tree, because somebody committed over it or took it
+away.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ class CommitsLeft:
 
 @dataclass(frozen=True, slots=True)
 class _PageStates:
-    """What is known of one page of an act: its path in the repository, and bytes; None is no page, or text that is not kept."""
+    """One page of an act: its path in the repository (`inner`), and its bytes before and after the act.
+
+    The bytes are None if there was no page, or if its text is no longer kept.
+    """
 
     change: ChangedPath
     inner: str
@@ -112,7 +116,7 @@ class ActCommits:
         self._records = CommitRecords(state.tables)
         self._one_commits = anyio.Lock()
         self._passed = 0
-        """The newest record of which this process knows that it needs no commit."""
+        """The number up to which this process knows that no audit record needs a commit."""
 
     async def begin(self) -> None:
         """Commit acts from now on, unless that has begun already."""
@@ -319,7 +323,9 @@ class ActCommits:
                 await anyio.to_thread.run_sync(making.__exit__, None, None, None)
 
     def move_head(self, checkout: Checkout, built: BuiltCommits) -> None:
-        """Publish the commits; blocks. That moves HEAD, but is no reason to compare all pages with their histories.
+        """Publish the commits; blocks.
+
+        The move of HEAD is noted as the server's own, so that nobody compares all pages because of it.
 
         Raises:
             CommitWaits: as `Checkout.publish`.
@@ -396,7 +402,7 @@ class _CommitPlan:
                 self.outside[one.inner] = before
 
     def without_commit(self, checkout: Checkout, act: ActOnPages) -> Sequence[ActCommit]:
-        """Return, for an act of which nothing is committed, the outcome of each of its records, and the reason."""
+        """Return the outcome, with the reason, of each record of the act of which nothing is committed."""
         without: list[ActCommit] = []
         for one in act.recorded:
             fates = [self._fates[change.path] for change in one.changes if change.path in self._fates]
@@ -433,7 +439,7 @@ class _StateBlobs:
         self._stored = {path: blob for path, blob in stored.items() if _read(checkout, path) == self.on_disk[path]}
 
     def of(self, one: _PageStates, revision: str | None, raw: bytes | None) -> str | None:
-        """Return the blob of a state of the page; None where there was no page."""
+        """Return the blob of the page at `revision`; None if there was no page, `UNKNOWN` if its text is no longer kept."""
         if revision is None:
             return None
         if raw is None:
@@ -443,7 +449,7 @@ class _StateBlobs:
         return self._checkout.blob_of(one.inner, raw, store=True)
 
     def of_disk(self, one: _PageStates) -> str | None:
-        """Return the blob that the file would have."""
+        """Return the blob that git would make of the file on disk; None if there is no file."""
         raw = self.on_disk[one.inner]
         if raw is None:
             return None

@@ -24,10 +24,10 @@ PLACES = ("HEAD", "--branches", "--remotes", "--tags")
 
 @dataclass(frozen=True, slots=True)
 class CommitOfChange:
-    """A commit with the name of its author; "" for an act, whose author is the change's own.
+    """The commit of a change. `author` is the name of its author, "" for an act: the change itself names who made it.
 
-    `former` is the commit that the server made, if history was rewritten since: it is on no branch. `id` then is the one that has
-    its text now, "" if there is none.
+    If history was rewritten since the server made the commit, that commit is on no branch any longer and its id is in
+    `former`. Then `id` is the commit that has its text now, "" if there is none.
     """
 
     id: str
@@ -73,7 +73,10 @@ class ChangeCommits:
         return found
 
     async def _state(self, checkout: Checkout, change: Change) -> Sequence[tuple[str, str]]:
-        """Return the path with each blob that Git may have for the page after the change; for a removed page, its last one."""
+        """Return the path of the changed page, paired with each blob that Git may have for it after the change.
+
+        For a removed page these are the blobs from before the change, each with `-` in front.
+        """
         page = change.pages[0]
         gone = page.after is None
         revision = page.before if gone else page.after
@@ -109,7 +112,7 @@ def _lost(checkout: Checkout, commits: Sequence[str]) -> frozenset[str]:
 
 
 def _committed(checkout: Checkout, paths: Sequence[str]) -> Mapping[tuple[str, str], CommitOfChange]:
-    """Return the newest commit for each blob of these paths; a blob with `-` in front is that of a page that the commit removes."""
+    """Return the newest commit for each path and blob. A blob with `-` in front means that the commit removes the page."""
     git = replace(checkout.git, longest_s=LONGEST_S)
     # `-c` has of a merge only what is in neither of its parents.
     asked = ("log", "--raw", "-c", "-z", "--no-renames", "--no-abbrev", "--format=%x01%H%x02%an%x00", *PLACES)

@@ -37,10 +37,11 @@ OUR_INDEX = "forge-index"
 FILE = "100644"
 LEFTOVER_S = 3600.0
 REST_S = 2.0
-"""How long ago a pull or a merge must have begun: it fails if the branch moves before it ends."""
+"""No commit is made within this time after a pull or merge began: a pull or merge fails if the branch moves before it
+ends."""
 _PROTECTED = (("core.protectHFS", "true"), ("core.protectNTFS", "true"))
 _INDEXED = re.compile(rb"\d+ ([0-9a-f]+) 0\t([^\0]+)\0  ctime: (\d+):(\d+)\n")
-"""As `git ls-files -z --debug` prints it, whose form may change."""
+"""An entry of the index as `git ls-files -z --debug` prints it. Git does not promise this form."""
 
 
 class CommitWaits(KnowledgeError):
@@ -73,7 +74,7 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """A file in the index: its blob, and when the file on disk was last written (its ctime), as Git saw it when it compared them."""
+    """A file in the index: its blob, and the ctime that the file on disk had when Git last compared the two."""
 
     blob: str
     written_at: datetime
@@ -81,10 +82,11 @@ class IndexedFile:
 
 @dataclass(frozen=True, slots=True)
 class CommitPart:
-    """One commit to make: a blob for each path of the repository, None for a path that goes.
+    """One commit to make: a blob for each path of the repository that changes, None for a path that is removed.
 
-    A file keeps its mode unless `modes` has another. `joins` is a commit of another branch that this one merges; if nothing else would
-    be in it, that commit itself is taken.
+    A file keeps its mode unless `modes` has another. `joins` is a commit of another branch that this one merges. If
+    `joins` already contains this branch, and the result would have exactly its files, the branch moves to `joins` and
+    no merge commit is made.
     """
 
     files: Mapping[str, str | None]
@@ -218,9 +220,10 @@ class Checkout:
         return frozenset(path.removeprefix("./") for path in _split(found.output))
 
     def unsafe(self, states: Sequence[tuple[str, str]]) -> frozenset[str]:
-        """Return the paths, each given with a blob, that git takes into no index: `.git`, in any of the forms that file systems know.
+        """Return those of the paths that git takes into no index, such as `.git` in any form that a file system takes for it.
 
-        Its own commands check that before they write a file; code that writes files from a commit has to ask.
+        Each path is given with a blob. Git's own commands check this before they write a file. Code that writes files
+        from a commit itself must call this first.
         """
         scratch = self._new_copy()
         stdin = b"".join(f"{FILE} {blob} 0\t".encode() + os.fsencode(path) + b"\0" for path, blob in states)
@@ -334,8 +337,8 @@ class Checkout:
     def publish(self, built: BuiltCommits) -> None:
         """Move the branch to the newest of these commits, and replace the index by the one that belongs to it.
 
-        The branch is locked first, because other gits wait for that lock. The index is locked as briefly as possible: a merge that
-        can't lock it takes that for a conflict.
+        The branch is locked first, because other gits wait for that lock. The index is locked as briefly as possible: a
+        merge that can't lock it reports a conflict.
 
         Raises:
             CommitWaits: another process of git was quicker, or is working; nothing was changed.
@@ -358,9 +361,9 @@ class Checkout:
             raise CommitWaits(f"another git moved the branch just now: {error}") from error
 
     def recover(self, base: str, commit: str, index_sum: str) -> bool:
-        """Finish a commit whose process was killed, if its index is there; return whether it is on the branch.
+        """Finish a commit whose process was killed, if the index is already the commit's; return whether it is on the branch.
 
-        Its lock is removed.
+        The lock that the killed process left is removed.
         """
         lock = self.git_dir / "index.lock"
         with suppress(FileNotFoundError):
@@ -394,7 +397,10 @@ class Checkout:
                 copy.unlink()
 
     def _new_copy(self) -> Path:
-        """Return a name for a private copy of the index, beside it: a lock is made by linking it."""
+        """Return a new path for a private copy of the index.
+
+        It is in the same folder, because `index.lock` is made as a hard link to it.
+        """
         return self.git_dir / f"{OUR_INDEX}.{os.getpid()}.{secrets.token_hex(4)}"
 
     def remove_leftovers(self, older_than: float) -> None:
@@ -487,7 +493,11 @@ class FateFacts:
 
 
 def fate_of(head: str | None, before: str | None, after: str | None, disk: str | None, facts: FateFacts) -> Fate:
-    """Return what to do about one page of an act, by the blobs of its states, `head` in the newest commit; None is no page. Pure."""
+    """Return what to do about one page of an act. Pure.
+
+    The arguments are the blobs of the page's states: in the newest commit (`head`), before and after the act, and on
+    disk now. None means that there is no page.
+    """
     if head == after:
         return "there"
     if facts.replaced or (disk == head and not facts.by_act) or (facts.later and head != before):
@@ -518,5 +528,5 @@ def _split(output: bytes) -> Iterator[str]:
 
 
 def some_of(paths: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield them in parts that fit on a command line."""
+    """Yield the paths in parts that fit on a command line."""
     return (paths[start : start + AT_ONCE] for start in range(0, len(paths), AT_ONCE))

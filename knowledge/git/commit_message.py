@@ -42,7 +42,7 @@ class ChangedPath:
 
 @dataclass(frozen=True, slots=True)
 class ActOnPages:
-    """An act on pages, as its audit record has it; or the acts of one import, each of one file, in `parts`."""
+    """An act on pages, as its audit record has it. For an import, `parts` are its acts, each on one file."""
 
     record: int
     at: datetime

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 LONGEST_NAME = 4_096
-"""Bytes that are read of a file which holds a name."""
+"""The most bytes that are read of a file that holds the name of a ref."""
 
 
 class HeadMoves:
-    """Compares what HEAD is with what it was when `keep` was called last. Its methods block for a moment."""
+    """Compares HEAD with the state that `keep` was last given. Its methods block for a moment."""
 
     def __init__(self, root: Path, kept: Path) -> None:
         self._root, self._kept = root, kept
@@ -48,7 +48,10 @@ class HeadMoves:
         return _text(self._kept)
 
     def keep(self, stamp: str) -> None:
-        """Keep the stamp: what changed until then is on record. If that fails, the move is noticed again."""
+        """Keep the stamp, once everything that changed until then is on record.
+
+        If the stamp can't be written, the same move is noticed again.
+        """
         with suppress(OSError):
             self._kept.write_text(stamp, encoding="utf-8")
 

@@ -82,7 +82,9 @@ class Git:
 
     @classmethod
     def at(cls, folder: Path, environment: Mapping[str, str]) -> Git:
-        """Return the program for that folder; it gets these variables, which should hold no secret, and `FIXED`.
+        """Return the program for that folder.
+
+        It runs with these variables, which should hold no secret, and with `FIXED`.
 
         Raises:
             NoGit: it is not installed.
@@ -125,7 +127,7 @@ class Git:
         """Hold the lock of a ref that is at `old`; calling the yielded function moves it to `new`. Otherwise it stays.
 
         Raises:
-            GitFailed: it is somewhere else, or another git holds it.
+            GitFailed: the ref is not at `old`, or another git holds its lock.
         """
         arguments = ("update-ref", "-m", "commit: knowledge-forge", "--stdin")
         with self._started(arguments, {}) as process:

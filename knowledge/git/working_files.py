@@ -27,8 +27,9 @@ LONGEST_AGO = timedelta(minutes=1)
 class GitVersion:
     """A page as Git left it; `replaced` is false if, as far as the index tells, Git has not written the page since we did.
 
-    `unknowingly`: a merge or a pull replaced a text that it did not know. We wrote it between the moments in which Git looked at the
-    page and replaced it. A merge that fails does so too: it puts the working tree back to where it was when it began.
+    `unknowingly`: a merge or a pull replaced a text that Git had not seen. We wrote the text after Git had looked at
+    the page and before it replaced the page. A merge that fails does so too: it puts the working tree back to where it
+    was when it began.
     """
 
     raw: bytes
@@ -57,8 +58,8 @@ class WorkingFiles:
     def left_by_git(self, page: str, ours: bytes, at: datetime) -> GitVersion | None:
         """Return the version with which Git has replaced the page since the server wrote `ours` at `at`; None outside a checkout.
 
-        Git records in its index when the files that it wrote were written, once it has written all of them, and holds `index.lock`
-        until then.
+        Git records the times of the files that it wrote in its index, once it has written all of them. Until then it
+        holds `index.lock`.
         """
         checkout = self.checkout()
         if checkout is None:

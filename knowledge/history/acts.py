@@ -48,7 +48,8 @@ def origins_at(entry: HistoryEntry) -> Mapping[str, str]:
     """Return the revision that the given origins of each page belong to.
 
     Raises:
-        ValueError: origins of a page that the act does not name, or that is gone after it: a bug in the caller.
+        ValueError: there are origins of a page that the act does not name, or that is gone after it: a bug in the
+            caller.
     """
     after = {change.path: change.after for change in entry.changes}
     found = {path: after.get(path) for path in entry.origins}
@@ -77,10 +78,12 @@ def require_sound(entry: HistoryEntry) -> None:
 
 
 def states_given(intent: Intent, given: Mapping[str, bytes]) -> Sequence[tuple[str, str]]:
-    """Return path and revision of every state, before and after the act, whose content is in `given` by its revision.
+    """Return the path and revision of each state before or after the act whose content is given.
+
+    `given` has the contents by revision.
 
     Raises:
-        ValueError: content that no change names: it would be lost.
+        ValueError: `given` has content that no change names, and that would be lost.
     """
     require_sound(intent.entry)
     aware(intent.at)
@@ -147,7 +150,7 @@ def named_act(name: str) -> tuple[int | None, int | None] | None:
 
 
 def recorded_act(lines: Sequence[Revision], record: AuditRecord | None) -> RecordedAct:
-    """Return the act with these lines and this audit record, None for a state that was made outside the server."""
+    """Return the act with these lines and this audit record; a state that was made outside the server has no record."""
     fields = {} if record is None else fields_of(record)
     outcome, decision, call = (str(fields.get(name) or "") for name in ("outcome", "decision", "call"))
     undoes = fields.get("undoes")

@@ -277,7 +277,7 @@ class Ledger(Protocol):
         ...
 
     async def seen_last(self, path: str) -> KeptState | None:
-        """Return the state of the page that is kept with the newest time, in its history or not; None if none is kept."""
+        """Return the kept state of the page with the newest time, whether or not it is in the page's history; None if none is kept."""
         ...
 
     async def removed(self, path: str, *, at: datetime) -> None:
@@ -296,7 +296,7 @@ class Ledger(Protocol):
         ...
 
     async def content(self, path: str, revision: str) -> bytes | None:
-        """Return the bytes of that state of the page, or None if it never was one, or is no longer kept.
+        """Return the bytes of that state of the page, or None if the page never had that revision, or its bytes are no longer kept.
 
         The states of a page that was moved include those that it had at its former paths until it moved.
 
@@ -319,7 +319,7 @@ class Ledger(Protocol):
         It replaces an earlier one with the same id.
 
         Raises:
-            ValueError: content that no change of the act names, or origins of a page that the act does not leave behind.
+            ValueError: no change of the act names some content, or origins belong to a page that does not exist after it.
         """
         ...
 
@@ -336,9 +336,9 @@ class Ledger(Protocol):
 
         Origins and history of a page that moved are found under the new path. Where bytes have changed, the page's
         history gets a line, its states before and after are kept permanently, and an event `doc` names the path. A
-        contradiction that is on record and open is not recorded twice, and one of two statements whose contradiction was
-        dismissed on these pages is not recorded again. A page that moves takes its contradictions along. The new link follows
-        the recorded end of the chain, so that a tail cut off earlier still shows as missing.
+        contradiction that is on record and open is not recorded twice. If a person dismissed the contradiction of two
+        statements on these pages, it is not recorded again. A page that moves takes its contradictions along. The new
+        link follows the recorded end of the chain, so that a tail cut off earlier still shows as missing.
 
         An act that carries out a proposal of `trust.ports` (`entry.proposal`, unless it was `undone`) ends it as executed in
         the same transaction, with an event `proposal`. That is why an approved proposal is carried out once, whichever
@@ -346,9 +346,9 @@ class Ledger(Protocol):
 
         Raises:
             UnknownIntent: the intent does not exist, or another process has finished or dropped it. Nothing is recorded.
-            ProposalSettled: the proposal is not approved, or no longer. Nothing is recorded.
+            ProposalSettled: the proposal is not approved, or no longer approved. Nothing is recorded.
             CorruptDatabase: the end of the chain is missing, or records follow it. Nothing is recorded.
-            ValueError: origins of a page that the act does not leave behind.
+            ValueError: origins belong to a page that does not exist after the act.
         """
         ...
 
@@ -419,7 +419,7 @@ class Ledger(Protocol):
         An act that carries out a proposal ends it, as `commit` does.
 
         Raises:
-            ProposalSettled: that proposal is not, or no longer, approved. Nothing is recorded.
+            ProposalSettled: that proposal is not approved, or no longer approved. Nothing is recorded.
         """
         ...
 
@@ -454,11 +454,14 @@ class Ledger(Protocol):
         ...
 
     async def chain_end(self) -> tuple[int, bytes]:
-        """Return `seq` and digest of the newest record, stored apart from the chain so that a cut tail is noticed; first (0, b"")."""
+        """Return `seq` and digest of the newest record, stored apart from the chain so that a cut tail is noticed.
+
+        Before the first record it is (0, b"").
+        """
         ...
 
     async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
-        """Drop at most `limit` states, oldest first, that were only `seen`, last before that time; return how many.
+        """Drop at most `limit` states, oldest first, that were only `seen`, and not since that time; return how many were dropped.
 
         Their bytes are dropped too, unless another page has the same bytes. A state in a page's history or in an act that has begun
         is never dropped.

@@ -444,7 +444,7 @@ def _forget_in_sqlite(
 _FORGET = SqlPair(_forget_in_sqlite, "SELECT forge.forget(%s::bytea[], %s::bytea[], %s)")
 
 ASIDE_BYTES = 64 * 1024
-"""Packing or unpacking less takes no longer than handing it to another thread."""
+"""Packing or unpacking fewer bytes takes no longer than handing them to another thread."""
 
 
 class SqlLedger:
@@ -709,7 +709,7 @@ class SqlLedger:
         return (rows[0][0], rows[0][1]) if rows else (0, b"")
 
     async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
-        """Delete states that were only `seen`, last before then, the oldest first, and return how many."""
+        """Delete states that were only `seen`, and not since then, the oldest first; return how many were deleted."""
         begun = {
             (change.path, revision)
             for intent in await self.intents()
@@ -755,7 +755,10 @@ def committing(entry: HistoryEntry, *, kept: Sequence[Part] = (), files: Sequenc
 
 
 def outside_parts(path: str, raw: bytes | None, at: datetime) -> list[Part]:
-    """Return the statements that record a page as somebody else left it; its content must be stored."""
+    """Return the statements that record a page as somebody else left it.
+
+    Earlier statements must have stored its content.
+    """
     digest = None if raw is None else content_digest(raw)
     state = [] if digest is None else [state_part(path, digest, at, in_history=True)]
     revision = None if digest is None else revision_of(digest)
@@ -767,7 +770,10 @@ def _named(path: str) -> dict[str, Any]:
 
 
 def _timeline(wanted: ActsWanted, after: tuple[datetime, int] | None) -> tuple[str, dict[str, Any]]:
-    """Return the statement for these acts and its values, without the limit. A part that is not wanted would only cost time."""
+    """Return the statement that lists these acts, and its values except for the limit.
+
+    A condition that is not wanted is left out of the statement, because it would only cost time.
+    """
     parts, values = [_FIRST_LINES], dict[str, Any]()
     if wanted.page is not None:
         parts.append(_OF_PAGE)

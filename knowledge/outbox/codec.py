@@ -63,7 +63,10 @@ def marks_text(marks: Mapping[str, str]) -> str:
 
 
 def mark_text(name: str) -> str:
-    """Return a text that `marks_text` contains if it has a mark of that name. The value of another mark may contain it too."""
+    """Return a text that is in `marks_text` if there is a mark of that name.
+
+    The value of another mark may have the text too.
+    """
     return f"{json.dumps(name)}:"
 
 
@@ -75,7 +78,10 @@ def outbox_entry_of(row: Sequence[Any]) -> OutboxEntry:
 
 
 def newest_mentions(mentions: Sequence[Mention]) -> list[Mention]:
-    """Return the mentions as stored, sorted; only the newest for each page and origin (the last of equally old ones)."""
+    """Return the mentions in the form in which they are stored, sorted.
+
+    For each page and origin only the newest is returned; of equally old ones, the last.
+    """
     found: dict[tuple[str, str], Mention] = {}
     for mention in mentions:
         aware(mention.at)

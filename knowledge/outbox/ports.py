@@ -62,11 +62,14 @@ class Outbox(Protocol):
     """The acts in other services that started here, and the tasks and threads that name pages of this knowledge base."""
 
     async def begin(self, outbox_entry: OutboxEntry, *, within: timedelta) -> OutboxEntry:
-        """Record that `outbox_entry` is about to be done and return it; or return an equal one, and record nothing.
+        """Record that `outbox_entry` is about to be done and return it.
 
-        Among entries that have not failed, these are equal: the entry of the same proposal; else the newest with the same principal,
-        tool and digest that is `begun` or `unsure`, however old; and, without a proposal, also one that was begun up to `within`
-        before. Of any number of concurrent callers exactly one gets its own entry back. A returned `begun` entry survives a power cut.
+        If there is an equal entry, return that one instead.
+
+        The equal entry is one of the same proposal that has not failed. If there is none, it is the newest entry with
+        the same principal, tool and digest that is `begun` or `unsure`, however old it is; if `outbox_entry` has no
+        proposal, it may also be one that is `done` and was begun at most `within` before. Of any number of concurrent
+        callers exactly one gets its own entry back. A returned `begun` entry survives a power cut.
 
         Raises:
             ValueError: another entry has that id, or this one has ended already. Nothing is recorded.
@@ -84,8 +87,8 @@ class Outbox(Protocol):
     async def end(self, entry_id: str, fate: Fate, *, at: datetime, result: str | None = None) -> OutboxEntry:
         """Record how the act ended, with a record in the audit chain, and return the entry.
 
-        An entry that is already `done` or `failed` stays unchanged. An `unsure` one may still end as one of these, so the same end is
-        recorded once.
+        An entry that is already `done` or `failed`, or that already has this fate, stays unchanged, and nothing is
+        recorded. An `unsure` one may still end as `done` or `failed`.
 
         Raises:
             UnknownOutboxEntry: there is no such entry, or it was deleted. Nothing is recorded.

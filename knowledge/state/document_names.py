@@ -46,7 +46,7 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
 
 
 def files_by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """Return these files by the key of their names without folders, and of pages without the suffix."""
+    """Return the paths by the key of the file's name, without its folder and, for a page, without its suffix."""
     found: dict[str, list[str]] = {}
     for path in paths:
         found.setdefault(name_key(without_suffix(path.rpartition("/")[2])), []).append(path)
@@ -54,11 +54,14 @@ def files_by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
 
 
 _NAMED, _ORDINARY = "[[", "]("
-"""Prefixes of the keys of links by name, wiki links and ordinary ones; no path begins with one of them."""
+"""The prefixes of the keys of links by name: of wiki links, and of ordinary links. No path begins with one of them."""
 
 
 def link_keys(page: str, link: PageLink) -> frozenset[str]:
-    """Return the keys under which a link of `page` is stored: every path that it may mean, and the name, or end of a path, in it."""
+    """Return the keys under which a link of `page` is stored.
+
+    They are every path that the link may mean, and the name or the end of a path that is written in it.
+    """
     # Relative to the page and to the root: which of the two is meant depends on the pages that exist when the link is followed.
     paths = (joined(directory, link.path) for directory in ("", parent(page)))
     keys = {path for path in paths if path is not None}

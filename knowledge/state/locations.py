@@ -36,8 +36,9 @@ def state_dir_for(root: Path, override: Path | None) -> Path:
     It is `override`, or a folder in the platform's state directory that is named after `root`.
 
     Raises:
-        UnsafeStateDirectory: it would be inside the knowledge base (links are followed), it is not a folder, or another account
-            owns or may write to it or to a database in it, and so could have decided who is trusted.
+        UnsafeStateDirectory: it would be inside the knowledge base (links are followed), or it is not a folder. Or
+            another account owns it or a database in it, or may write to one of these, and so could have decided who is
+            trusted.
     """
     root = root.resolve()
     folder = (override.expanduser() if override else default_state_dir(root)).resolve()
@@ -74,7 +75,10 @@ def user_folder(find: Callable[..., str], mend: str) -> Path:
 
 
 def default_schema(root: Path) -> str:
-    """Return the default name of the PostgreSQL schema of the knowledge base at `root`; it is built like that of its state folder."""
+    """Return the default name of the PostgreSQL schema of the knowledge base at `root`.
+
+    Like the name of the state folder, it has the name of `root` and a hash of its path.
+    """
     root = root.resolve()
     readable = re.sub(r"[^a-z0-9]+", "_", root.name.lower()).strip("_")[:READABLE_LENGTH] or "knowledge"
     return f"forge_{readable}_{_digest(root)}"
@@ -83,8 +87,8 @@ def default_schema(root: Path) -> str:
 def indexing_lease(folder: Path) -> str:
     """Return the name of the lease on the index in `folder`, where many machines share one state database.
 
-    It contains a token of the folder, because two machines may have the same name, and the machine's name, because a folder may be
-    copied with its token.
+    The name contains a token of the folder, because two machines may have the same name. It also contains the machine's
+    name, because a folder may be copied with its token.
     """
     return f"{INDEXING_LEASE}:{socket.gethostname()}:{_folder_id(folder)}"
 

@@ -414,9 +414,9 @@ class NameMatch:
 class Filters:
     """Conditions on the documents to find; a document must meet every one that is set, and have all of the tags.
 
-    A tag admits those below it too: `a` also `a/b`.
-    `source` admits that source and, given a kind alone (`zulip`), every source of that kind. `modified_after_ns` is inclusive,
-    `modified_before_ns` exclusive. `paths` are the only documents admitted, in order, so that equal filters are written alike.
+    A tag admits those below it too: `a` also `a/b`. `source` admits that source and, given a kind alone (`zulip`),
+    every source of that kind. `modified_after_ns` is inclusive, `modified_before_ns` exclusive. If `paths` is set, only
+    these documents are admitted. They are in order, so that equal filters are written alike.
     """
 
     path: str = ""
@@ -457,8 +457,8 @@ class IndexIdentity:
 class Space:
     """The embedder whose vectors an index holds. Only vectors of the same `position.generation` may be compared with each other.
 
-    The position is that of the vectors: when they are exchanged its generation changes, while that of the texts stays. `coming` is
-    the identity of the vectors that are being made beside them.
+    `position` is that of the vectors. When the vectors are exchanged, its generation changes, and the generation of the
+    texts stays. `coming` is the identity of new vectors that are being made beside those in use; None if none are.
     """
 
     identity: IndexIdentity
@@ -483,7 +483,9 @@ class LackingRow:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Rows after a position. `upto` is where to continue; it is below the store's position when `limit` cut the list.
+    """Rows after a position. `upto` is the position from which to continue.
+
+    It is before the store's position if `limit` cut the list.
 
     `names` has each document of `texts` once. A document whose text or names change gets new rows for all of its chunks.
     """
@@ -565,10 +567,11 @@ class IndexStore(Protocol):
         ...
 
     async def delta(self, after: IndexPosition, *, limit: int, texts: bool = False, codes: bool = False) -> Delta:
-        """Return at most `limit` rows after `after`, and the removals among them; all, if the generation differs.
+        """Return at most `limit` rows that were stored after the position `after`, and the removals among them.
 
-        With `codes` the generation is that of the vectors (`space`), without it that of the texts (`position`).
-        A row that was stored and removed after `after` may be left out altogether.
+        If the generation is no longer that of `after`, the rows begin with the first one. With `codes` the generation
+        is that of the vectors (`space`), without it that of the texts (`position`). A row that was stored and removed
+        after `after` may be left out altogether.
         """
         ...
 
@@ -601,7 +604,8 @@ class IndexStore(Protocol):
     ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
         """Return subdirectories and documents right below, each by path, at most `limit` of each.
 
-        Only those after the paths `folders_after` and `documents_after`; none of a kind with None.
+        Only those after the paths `folders_after` and `documents_after` are returned. None for one of these leaves out
+        that kind.
         """
         ...
 

@@ -100,7 +100,7 @@ class StoredPageActs:
             return True
 
     async def watch(self) -> None:
-        """Return at once: no write has to be watched, because nobody can write over one unnoticed."""
+        """Return at once: writes need no watching, because nobody can overwrite one unnoticed."""
 
     async def take_file(self, path: str) -> None:
         """Take the edit of a file that is not a page to the database. A conflict keeps the file of the database beside the edit.
@@ -268,7 +268,7 @@ class StoredPageActs:
         return self._rejoin(base.get(edit.base or b"", b""), edit.raw, stored)
 
     async def _missed_by(self, edit: CopyEdit) -> bytes | None:
-        """Return the state that an editor had read before the server wrote the page, if it saved over that write; None if not."""
+        """Return the state that an editor had read, if the server then wrote the page and the editor saved over that; else None."""
         if edit.raw is None or edit.saved_at is None:
             return None
         history = await self._ledger.history(edit.path, limit=NEAR)

@@ -158,7 +158,7 @@ class PagesCopy:
 
         Raises:
             UnwritableDocument: it is too large.
-            StoredFileChanged: there is one.
+            StoredFileChanged: there is a file at that path already.
         """
         require_size(path, raw)
         await self.pages.put(FileExchange(path, None, raw), at=at)
@@ -282,7 +282,10 @@ class PagesCopy:
 
 
 async def caught_up(copy: PagesCopy) -> None:
-    """Bring the copy up to date before an answer from it; with a problem, the answer is from the copy as it is."""
+    """Bring the copy up to date before something is read from it.
+
+    If that fails, it is logged, and the copy stays as it is.
+    """
     try:
         await copy.catch_up()
     except KnowledgeError as error:

@@ -58,9 +58,9 @@ class CopyFiles:
     def place(self, path: str, before: bytes | None, raw: bytes | None, *, durable: bool = True) -> CopiedFile | bool:
         """Give the file these bytes, or remove it (None), if the SHA-256 of its present bytes is `before`.
 
-        Return the file as it is then, or True for a removed one; return False, and change nothing, if somebody edited it. It must be
-        `durable`
-        before the record says so: after a power cut, the former bytes would look like an edit.
+        Return the file as it is then; True if it was removed; False, with nothing changed, if somebody edited it. The
+        change must be durable (`durable`) before the copy's record has it: otherwise, after a power cut, the former
+        bytes would look like an edit.
 
         Raises:
             KnowledgeError: the file can't be written; nothing is changed.
@@ -78,7 +78,7 @@ class CopyFiles:
         return placed
 
     def _remove_empty(self, parts: list[str]) -> None:
-        """Remove the folders that are empty now, as nothing is left of them in the database."""
+        """Remove these folders, the innermost first, as long as they are empty: the database has nothing in them any longer."""
         while parts:
             try:
                 Path(self._root, *parts).rmdir()
@@ -123,7 +123,10 @@ def _place(
 
 
 def _put_back(folder: Folder, staged: str, name: str, path: str, raw: bytes | None) -> None:
-    """Put a displaced save back in its place; if a new file is there, it stays beside that until recovery keeps it."""
+    """Put a save that was displaced back in its place.
+
+    If there is a new file in its place, the save keeps its temporary name until recovery finds it.
+    """
     if raw is None:
         with contextlib.suppress(FileExistsError):
             folder.publish(staged, name)
@@ -156,7 +159,7 @@ def _parts(path: str) -> tuple[list[str], str]:
 
 
 def _require_sound(path: str) -> None:
-    """Check that the path may be used in a folder; servers of this version store no file with any other.
+    """Check that the path may be used in a folder. Servers of this version store files only at such paths.
 
     Raises:
         InvalidPath: it may not.

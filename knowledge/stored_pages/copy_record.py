@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS place (
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A file as the copy got it from the database, or as an edit of it was taken: its SHA-256, and its stamp then."""
+    """The SHA-256 and the stamp of a file when the copy got it from the database, or when an edit of it was taken to the database."""
 
     digest: bytes
     stamp: Stamp

@@ -101,7 +101,10 @@ class ArrivingFiles:
                 self.modes[one.to] = one.theirs.mode
 
     def _apart(self, one: SyncedFile) -> list[SyncedFile]:
-        """Return the file; a page that became another kind of file, or the reverse, is one file that goes and one that comes."""
+        """Return the file.
+
+        If a page became another kind of file, or the reverse, return a removed file and a new one instead.
+        """
         if one.here == one.to or (self._pages.page_at(one.here) and self._pages.page_at(one.to)):
             return [one]
         return [SyncedFile(one.base, None, one.here, one.here), SyncedFile(None, one.theirs, one.to, one.to)]

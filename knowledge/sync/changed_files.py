@@ -12,7 +12,8 @@ from knowledge.git.checkout import Checkout
 REGULAR = ("100644", "100755")
 NO_FILE = "000000"
 MOST_RENAMES = 2_000
-"""Files among which renames are looked for; above that, a renamed file is one that is gone and a new one."""
+"""The most changed files among which renames are looked for. If there are more, a renamed file counts as a removed one
+and a new one."""
 
 
 class NoCommonCommit(KnowledgeError):
@@ -77,11 +78,11 @@ class CommitAuthor:
 
 
 def incoming_files(checkout: Checkout, ours: str, theirs: str) -> Sequence[SyncedFile]:
-    """Return what the other side changed since the two branches parted and this side has not, by path.
+    """Return the files that the other side changed since the two branches parted, by path, without changes that this side has too.
 
     Raises:
-        NoCommonCommit: the two branches never were one.
-        NotMergeable: it changed a link or a submodule, or has a file where git allows none.
+        NoCommonCommit: the two branches have no common commit.
+        NotMergeable: the other side changed a link or a submodule, or has a file at a path that git forbids.
     """
     found = checkout.git.run("merge-base", ours, theirs, codes=(0, 1))
     if found.code:
@@ -115,7 +116,7 @@ def incoming_files(checkout: Checkout, ours: str, theirs: str) -> Sequence[Synce
 
 
 def authors_of(checkout: Checkout, ours: str, theirs: str) -> Mapping[str, CommitAuthor]:
-    """Return for each path that commits of the other side change its newest commit, merges left out."""
+    """Return the paths that commits of the other side change, each with the newest such commit. Merges are left out."""
     asked = (
         "log",
         "--no-merges",
@@ -168,7 +169,7 @@ def _require_files(checkout: Checkout, changes: Sequence[SideChange]) -> None:
 
 
 def _is_there(one: SyncedFile, blobs: Mapping[str, str]) -> bool:
-    """Return whether this side, which has these files, has made the same change."""
+    """Return whether this side has made the same change; `blobs` has the blobs of its files by path."""
     if one.theirs is None:
         return one.here not in blobs
     return blobs.get(one.to) == one.theirs.blob and (one.here == one.to or one.here not in blobs)

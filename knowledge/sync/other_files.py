@@ -21,7 +21,7 @@ def beside(path: str, commit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WorkingFile:
-    """A file of the working tree that should be what git calls `blob`; None: there should be none."""
+    """A file of the working tree. It is expected to have the content of `blob`; None means that no file is expected."""
 
     checkout: Checkout
     path: str
@@ -31,7 +31,7 @@ class WorkingFile:
         """Give it these bytes.
 
         Raises:
-            UnwritableDocument: it is something else, or can't be written; nothing was changed.
+            UnwritableDocument: the file has other content, or can't be written; nothing was changed.
         """
         *above, name = PurePosixPath(self.path).parts
         staged = temporary_name("")

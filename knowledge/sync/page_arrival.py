@@ -45,9 +45,11 @@ class PageTexts:
 
 
 def arrival_act(here: str, to: str, texts: PageTexts, remote: str, author: CommitAuthor) -> PageAct[PageArrival]:
-    """Return the act that brings the other side's change of the page at `here`, which moves it `to` another path if that differs.
+    """Return the act that brings in the other side's change of the page at `here`.
 
-    It is on record as the author's.
+    If `to` differs, the page moves there.
+
+    The act is on record as the author's.
     """
 
     async def work(contents: Contents) -> ActWork[PageArrival]:

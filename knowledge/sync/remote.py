@@ -39,10 +39,10 @@ class Remote:
     def of(cls, checkout: Checkout, branch: Branch, environment: Mapping[str, str]) -> Remote:
         """Return the remote that the branch follows: the one it is configured for, or the only one there is.
 
-        `environment` is that of fetch and push, in which git and ssh find what they sign in with.
+        Fetch and push run with `environment`, in which git and ssh find their credentials.
 
         Raises:
-            CommitWaits: there is none, or which one is unclear.
+            CommitWaits: there is none, or it is unclear which one.
         """
         local, git = branch.ref.removeprefix(_HEADS), checkout.git
 
@@ -107,7 +107,7 @@ class Remote:
 
 
 def _reason(said: str) -> str:
-    """Return what matters of git's error output: its own last `fatal:` says only to check the address."""
+    """Return the part of git's error output that says what happened: git's last `fatal:` only says to check the address."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     lines = [
         line for line in lines if not line.startswith(("remote: ", "Please make sure", "and the repository exists"))

@@ -35,8 +35,8 @@ TURN_S = LEASE_S + 5
 LOOK_S = 0.2
 BUSY = "another process commits changes now; synchronise again later"
 MERGING = "refs/forge/merging"
-"""The commit of the other side whose pages are being written: if the process is killed, that commit is merged first, because pages
-that have its text already would be compared with an older state if a newer one were merged."""
+"""The ref of the other side's commit whose pages are being written. If the process is killed, that commit is merged
+before any newer one: pages that have its text already would otherwise be compared with an older state."""
 
 T = TypeVar("T")
 

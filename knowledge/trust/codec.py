@@ -36,7 +36,7 @@ PASSAGES_KEPT = timedelta(days=1)
 MOST_PASSAGES = 20_000
 """Sentences that are remembered per caller, at less than a hundred bytes each."""
 RECENT = timedelta(days=1)
-"""How far back an update of a trust record reads its changes, because a score may rise only so much per day."""
+"""How far back an update of a trust record reads earlier changes: a score may rise only by a limited amount per day."""
 MOST_KEPT = 4_000
 """Characters of arguments and preview that are kept when a proposal has ended."""
 LEFT_BY_RETENTION = 600

@@ -16,7 +16,7 @@ from knowledge.state.quota.bounds import Quotas
 from knowledge.state.retention.cuts import Shortened
 
 Kind = Literal["call", "flag", "admin"]
-"""A caller's call; claims of a call that contradict existing text; an act on trust itself."""
+"""`call`: a caller's call. `flag`: claims of a call that contradict existing text. `admin`: an act on trust itself."""
 State = Literal["pending", "approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded"]
 Channel = Literal["host", "page", "terminal", "zulip"]
 """Where a person decided: in the host that asked, on the review page, in a terminal, by a reaction to a message in Zulip."""
@@ -258,13 +258,15 @@ class TrustRecords(Protocol):
     ) -> Proposal:
         """Record the proposal, and that it supersedes those of `replacing` that are its principal's and still pending.
 
-        A principal has at most `most_pending` pending proposals each of the kinds `call` and `flag`; superseded ones do not count,
-        neither for that nor for the bytes that may wait. A superseded proposal is shortened, unless the new one was made from it.
+        A principal has at most `most_pending` pending proposals of the kind `call`, and as many of the kind `flag`.
+        Superseded proposals count neither towards these numbers nor towards the bytes of pending proposals. A
+        superseded proposal is shortened, unless the new one was made from it.
 
-        With `joins`, if other principals have pending proposals of the kind `flag` with the same tool and effect, the principal
-        joins the oldest of them for which `joins` returns true. No proposal is made then, and that one is returned, with its own
-        id and hash. Joining is put on the audit chain (`proposal.join`), and counts like a proposal for the principal. Of several
-        principals that ask the same at once, one makes the proposal and the others join it.
+        With `joins`, if other principals have pending proposals of the kind `flag` with the same tool and effect, the
+        principal joins the oldest of them for which `joins` returns true. Then no new proposal is made. The joined one
+        is returned, with its own id and hash. Joining is put on the audit chain (`proposal.join`), and counts like a
+        proposal for the principal. Of several principals that ask the same at once, one makes the proposal and the
+        others join it.
 
         Raises:
             TooManyPending: `most_pending` are pending already. Nothing is recorded.
@@ -330,8 +332,8 @@ class TrustRecords(Protocol):
     async def unfinished(self, *, now: datetime) -> bool:
         """Return whether a proposal has to be expired or carried out and no process is doing it. Cheap enough for every few seconds.
 
-        That is a pending one that has expired, or an approved one (or an executed one without its result) that no process is
-        running.
+        Such a proposal is pending and has expired, or it is approved (or executed, but without its result) and no
+        process is running it.
         """
         ...
 
@@ -399,7 +401,10 @@ class TrustRecords(Protocol):
         ...
 
     async def use_passkey(self, passkey_id: bytes, *, sign_count: int, at: datetime) -> bool:
-        """Record a use; False if there is no such passkey, or its count did not grow although it counts (a copied authenticator)."""
+        """Record a use; False if there is no such passkey, or if its authenticator counts uses and the count did not grow.
+
+        A count that does not grow is a sign of a copied authenticator.
+        """
         ...
 
     async def remove_passkey(self, passkey_id: bytes, *, note: Note) -> bool:
@@ -409,8 +414,9 @@ class TrustRecords(Protocol):
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
         """Record, on the audit chain too, whether answers to forms of the host with that secret count as its person's decisions.
 
-        A no always takes effect. If the setting is a yes already, or a decision later than `note.at` is recorded, a yes has no effect
-        and False is returned: a yes that is carried out late does not undo a no.
+        Disallowing (`allowed=False`) always takes effect. Allowing has no effect, and False is returned, if the forms
+        are allowed already, or if a decision later than `note.at` is recorded: so a permission that is carried out late
+        does not undo a newer refusal.
         """
         ...
 

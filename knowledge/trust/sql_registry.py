@@ -164,7 +164,7 @@ class SqlTrustRegistry:
         return await self._noted(_REMOVE_PASSKEY, (passkey_id,), passkey_noted(passkey_id, note))
 
     async def allow_forms(self, host: str, secret_digest: bytes, *, allowed: bool, note: Note) -> bool:
-        """Record, on the audit chain too, whether the host's forms count; False if they do already, or a later decision exists."""
+        """Record, on the audit chain too, whether the host's forms count; False if nothing changes: see the port."""
         row = (host, secret_digest, allowed, aware(note.at))
         return await self._noted(_ALLOW_FORMS, row, forms_noted(host, secret_digest, note, allowed=allowed))
 

@@ -36,7 +36,11 @@ _KEYWORD = re.compile(
 
 
 def without_secrets(text: str) -> str:
-    """Return `text` with `***` in place of user and password of an address, and of each parameter with a name like a password's."""
+    """Return `text` with `***` in place of secrets.
+
+    These are the user and password in an address, and the value of each parameter whose name suggests a password or a
+    key.
+    """
     if "@" in text:
         text = _BARE.sub(f"{HIDDEN}@", _USER.sub(rf"\g<1>{HIDDEN}@", text))
     if "%40" in text:

@@ -1,4 +1,4 @@
-"""An index of readable pages alone, copied from the index of all pages and kept equal to it.
+"""An index of the readable pages alone, copied from the index of all pages and kept up to date with it.
 
 Hits that are taken out after ranking would leave their traces: how rare a word is, how many pages have it, which spelling is known.
 A separate index holds nothing of a hidden page that could leave a trace.
@@ -20,7 +20,8 @@ from knowledge.state.ports import IndexPosition, IndexStore, Remove, Replace, To
 
 BATCH = 256
 FENCE = 1
-"""All processes copy the same rows, one after the other, so none has to be shut out."""
+"""The same for all processes: they copy the same rows, one process at a time, so no write has to be refused as
+outdated."""
 
 Turn = Callable[[], AbstractAsyncContextManager[None]]
 """Waits until no other process copies into the same index."""

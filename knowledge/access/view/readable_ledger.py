@@ -57,7 +57,7 @@ class ReadableLedger(Ledger):
         return await self._ledger.begun()
 
     async def content(self, path: str, revision: str) -> bytes | None:
-        """Return the bytes of that state of the page, unless the page was hidden when it had them."""
+        """Return the bytes of the page at that revision; None if the page is hidden, or was then."""
         if not self._access.may_read(path):
             return None
         known = await self._known(path)
@@ -252,7 +252,7 @@ class ReadableLedger(Ledger):
         return real is not None and await self._ledger.revive(real, entry)
 
     async def forget(self, *, seen_before: datetime, limit: int = 1000) -> int:
-        """Drop nothing: states are dropped by the server's own rounds."""
+        """Drop nothing: the server drops old states itself, with its access to all pages."""
         del seen_before, limit
         return 0
 
@@ -276,7 +276,7 @@ class ReadableLedger(Ledger):
         return shown
 
     async def _without_names(self, line: Revision) -> Revision:
-        """Return the line without the reason for its act if that also changed a hidden page, as a move does: it may name it."""
+        """Return the line without its act's reason if the act also changed a hidden page: the reason may name that page."""
         if not line.intent or line.seq is None:
             return line
         records = await self._ledger.records(after=line.seq - 1, limit=1)
@@ -308,7 +308,10 @@ class NumberedLedger(ReadableLedger):
 
 
 def _numbered(flags: Sequence[Flag], ids: Sequence[int]) -> list[Flag]:
-    """Return the contradictions with their places in `ids` as numbers; one that came in between is left out."""
+    """Return the contradictions numbered by their places in `ids`.
+
+    One that is not in `ids`, because it is newer, is left out.
+    """
     places = {flag_id: place for place, flag_id in enumerate(ids, start=1)}
     return [replace(flag, id=places[flag.id]) for flag in flags if flag.id in places]
 

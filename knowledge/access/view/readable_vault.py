@@ -14,7 +14,10 @@ from knowledge.state.ports import Stamp
 
 
 class ReadableVault(Vault):
-    """A vault in which only readable pages and the folders that lead to them exist. A link counts as what it leads to, too."""
+    """A vault in which only readable pages and the folders that lead to them exist.
+
+    A link to a hidden page is hidden too.
+    """
 
     def __init__(self, vault: Vault, access: PathAccess) -> None:
         # A copy, because a vault keeps the problems of its last scan.
@@ -73,7 +76,7 @@ class ReadableVault(Vault):
         """Return the real path that a file at `path` would have.
 
         Raises:
-            NoRightThere: it would be hidden from its maker.
+            NoRightThere: the file would be hidden from the caller that makes it.
         """
         if not self._access.may_read(path):
             raise NoRightThere(path)

@@ -1,10 +1,10 @@
 """Finds ranking weights that fit the labels better than those in use, or says why there are none. Pure.
 
-Two rules prevent choosing merely the luckiest of many candidates. First, cross-validation: the labels are divided by page into
-`FOLDS` parts; for each part the best weights are chosen on the other parts and compared with the weights in use on the part that was
-left out. So the reported gain is measured on questions that took no part in the choice. Second, `chance` is how often the best of all
-candidates would look as good as this one if no candidate differed from the weights in use: a permutation test that gives the
-differences of whole pages random signs.
+Two rules prevent choosing merely the luckiest of many candidates. First, cross-validation: the labels are divided by
+page into `FOLDS` parts; for each part the best weights are chosen on the other parts and compared with the weights in
+use on the part that was left out. So the reported gain is measured on questions that took no part in choosing the
+weights. Second, `chance` is how often the best of all candidates would look as good as this one if no candidate
+differed from the weights in use: a permutation test that gives the differences of whole pages random signs.
 
 Source: Westfall, Young, "Resampling-based multiple testing", 1993 (the largest of several statistics under one resampling).
 """
@@ -38,12 +38,13 @@ _NAMES = (0.0, 0.15, 0.4, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class FittedWeights:
-    """The weights in use and the best ones, and whether to take those.
+    """The weights in use (`used`), the best ones that were tried (`best`), and whether to switch to them (`refused`).
 
     `gain` is the difference in nDCG@10 on questions that took no part in the choice, None if there are too few.
-    `gain_seen` is the gain on all questions, which is too optimistic. `chance` is the probability that the best of equally good
-    candidates would look as good. `agreeing` counts those of the `FOLDS` choices without some questions that are the same as the
-    choice with all of them. `refused` says why the weights in use should be kept, `""` if the best ones should replace them.
+    `gain_seen` is the gain on all questions, which is too optimistic. `chance` is the probability that the best
+    candidate would look this good if all candidates were equally good. `agreeing` says how many of the `FOLDS` choices,
+    each made without some of the questions, are the same as the choice with all questions. `refused` says why the
+    weights in use should be kept, `""` if the best ones should replace them.
     """
 
     used: RankingWeights
@@ -125,7 +126,7 @@ def _best(quality: NDArray[np.float64], weights: NDArray[np.float64]) -> int:
 def _chance(
     differences: NDArray[np.float64], weights: NDArray[np.float64], clusters: NDArray[np.int64], best: int
 ) -> float:
-    """Return the probability that the largest statistic of all candidates reaches that of `best` although no candidate is better."""
+    """Return the probability that the largest statistic of all candidates reaches that of `best` if no candidate is better."""
     sums = np.zeros((int(clusters.max()) + 1, differences.shape[1]))
     np.add.at(sums, clusters, differences * weights[:, None])
     spread = np.sqrt((sums**2).sum(axis=0))

@@ -1,9 +1,9 @@
 """Labels from use: which pages were used after a question, and how much each use counts as evidence. Pure.
 
-The less a use was caused by the ranking, the more it says about the page. Hits at the top are read because they are at the
-top, so a use at rank r counts sqrt(r): the inverse of the chance that the rank is looked at, if that falls with the square root of
-the rank. For people it falls faster, but a model gets all hits in one answer. A page that was not shown and that was the first one
-used counts most: somebody found it in spite of the ranking.
+The less a use was caused by the ranking, the more it says about the page. Hits at the top are read because they are at
+the top, so a use at rank r counts sqrt(r): the inverse of the chance that the rank is looked at, if that falls with the
+square root of the rank. For people it falls faster, but a model gets all hits in one answer. A page counts most if it
+was the first one used and was not shown at all: somebody found it in spite of the ranking.
 
 | what happened | counts |
 |---|---|
@@ -46,8 +46,9 @@ SIMILAR_SHARE = 0.5
 class UseLabel:
     """A question, and the pages that were used after it, each with the weight of its use.
 
-    `ranks` has the best rank at which the page was shown when it was used; None if it was not shown. `asked` is how often the
-    question was asked, `at` when last. `untrusted` are pages whose text is from an untrusted source.
+    `ranks` has the best rank at which the page was shown when it was used; None if it was not shown. `asked` is how
+    often the question was asked, and `at` is when it was last asked. `untrusted` are pages whose text is from an
+    untrusted source.
     """
 
     asked_for: SearchedFor
@@ -69,7 +70,7 @@ class UseLabel:
 
     @property
     def below_first(self) -> bool:
-        """Whether the used page was not ranked first: only then does the use tell more than the ranking itself."""
+        """Whether a page that was not ranked first was used: only then does the use tell more than the ranking itself."""
         return any(rank != 1 for rank in self.ranks.values())
 
 

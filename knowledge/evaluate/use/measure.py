@@ -33,8 +33,8 @@ class MeasuredLabel:
 class UseSummary:
     """Averages over labels, in which each question has the weight of its use.
 
-    `below_first` has the same averages over the questions after which a page below the first one was used, or one that was not shown:
-    uses of the first hit always agree with the ranking that showed it.
+    `below_first` has the same averages over fewer questions: those after which a page was used that was not ranked
+    first, or not shown. A use of the first hit always agrees with the ranking that showed it.
     """
 
     labels: int

@@ -40,7 +40,7 @@ def body_of(entry: HistoryEntry, seq: int) -> str:
 
 
 def body_around(entry: HistoryEntry) -> tuple[str, str]:
-    """Return the body before and after its `seq`, which an engine may know only inside its transaction."""
+    """Return the record's body in two parts, up to its `seq` and after it: an engine may know `seq` only inside its transaction."""
     fields = {
         "seq": 0,
         "at": utc_text(entry.at),

@@ -30,12 +30,14 @@ OUTCOMES = (
 """Every outcome of `HistoryEntry`."""
 BLOCK = 500
 MOST_READ = 10_000
-"""Records of one search that leave the database. More may match its texts only in words with letters beyond ASCII."""
+"""The most records that one bounded search gets from the database. Usually nearly all of them match. Many may not if a
+word has letters beyond ASCII, because the database looks for each such letter separately."""
 MOST_SCANNED = 200_000
-"""Records that one search on the page looks through, in about a fifth of a second; the rest is one click further."""
+"""The most records that one search on the page looks through. That takes about a fifth of a second. A link continues
+the search."""
 AFTER_ALL = 2**62
 MOST_WORDS = 8
-"""Words that the database looks for, the longest ones; the others are compared afterwards."""
+"""The most words that the database looks for: the longest ones. The others are compared afterwards."""
 _LAST_CASED = 0x1F000
 
 
@@ -57,7 +59,10 @@ class AuditQuery:
     until: datetime | None = None
 
     def matches(self, record: AuditRecord) -> bool:
-        """Return whether the record is one of those. An unreadable record counts as of any time, but can match only words."""
+        """Return whether the record matches.
+
+        An unreadable one matches any time, but no `by`, `tool`, `about` or `outcome`.
+        """
         fields, at = fields_of(record), recorded_at(record)
         if at is not None and ((self.since and at < self.since) or (self.until and at >= self.until)):
             return False
@@ -71,7 +76,7 @@ class AuditQuery:
         )
 
     def scan(self, before: int, down_to: int) -> AuditScan:
-        """Return the scan of that stretch whose records include all that match."""
+        """Return a scan of that stretch of the chain. It finds every record that matches, and perhaps some that don't."""
         by, about = _written(self.by), _written(self.about.strip("/"))
         parts = [
             *([(f'"principal":"{by}"', f'"principal":"{by}@', f'@{by}"')] if self.by else []),

@@ -1,4 +1,4 @@
-"""How many pages there were on each day, and their size, from the histories of all pages and what there is now."""
+"""How many pages there were on each day, and their size, computed from the histories of all pages and the present numbers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class GrowthDay:
 
 
 class Growth:
-    """Reads each line of the histories once, and remembers what the pages of each day came to.
+    """Reads each line of the histories once, and remembers how the number and size of the pages changed on each day.
 
-    A page that was found after somebody had made it outside the server counts from the beginning: it is not known since when it
-    was there.
+    A page that somebody made outside the server counts from the beginning, because it is not known since when it was
+    there.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -34,7 +34,9 @@ class Growth:
         self._pages, self._bytes = defaultdict[date, int](int), defaultdict[date, int](int)
 
     async def days(self, *, pages: int, size: int, now: datetime) -> Sequence[GrowthDay]:
-        """Return the days on which something changed and the day before the first, oldest first, and today; none without a history.
+        """Return each day on which something changed, the day before the first of them, and today, oldest first.
+
+        Without a history, nothing is returned.
 
         `pages` and `size` are the present numbers; those of earlier days are calculated back from them.
         """

@@ -74,7 +74,10 @@ class LineAuthors:
     async def _with_editors(
         self, path: str, lines: Sequence[_AuthoredLine], history: Sequence[Revision]
     ) -> list[_AuthoredLine]:
-        """Return the lines; one without a known author gets the oldest change since which the page has always had it."""
+        """Return the lines with authors.
+
+        A line without a known one gets the oldest change since which every state has the line.
+        """
         wanted = {line.text for line in lines if line.by is None and line.text.strip()}
         found: dict[str, Revision] = {}
         for state in history:

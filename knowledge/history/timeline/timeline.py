@@ -75,7 +75,7 @@ class Change:
         return not self.by or self.tool == FOLLOW
 
     def of(self, path: str | None) -> ChangedPage:
-        """Return what it did to the page that is or was at `path`; if it did nothing to that one, what it did to the first page."""
+        """Return its effect on the page that is or was at `path`; if it did not change that page, its effect on the first page."""
         return next((page for page in self.pages if path in (page.path, page.moved_from)), self.pages[0])
 
 

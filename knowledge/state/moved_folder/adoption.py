@@ -20,10 +20,11 @@ from knowledge.state.moved_folder.record import (
 
 
 def former_state_in(folder: Path, root: Path) -> FolderRecord:
-    """Return the record of the state folder that the knowledge base at the resolved `root` is to have.
+    """Return the record in `folder`, the state folder that the knowledge base at the resolved `root` should take over.
 
     Raises:
-        MoveRefused: it is no state folder of a knowledge base that is gone, or that was at another path.
+        MoveRefused: the folder has no record, is the state of `root` already, or belongs to another knowledge base that
+            still exists.
     """
     record = read_record(folder)
     if record is None:
@@ -41,9 +42,11 @@ def former_state_in(folder: Path, root: Path) -> FolderRecord:
 
 
 def adopt(folder: Path, record: FolderRecord, root: Path, *, at: datetime) -> tuple[Path, Path | None]:
-    """Make `folder` the default state folder of `root`; return its new path, and where the state went that was there, if any.
+    """Make `folder` the default state folder of `root`, and return its new path.
 
-    Every step is a rename or the exchange of a file; after an interruption, the same call finishes.
+    The second path is that of the state that was there before and was set aside; None if there was none.
+
+    Every step is a rename or the exchange of a file. After an interruption, the same call finishes the work.
     """
     target = default_state_dir(root).resolve()
     # First, because the name of the schema is made from the old path.

@@ -26,7 +26,10 @@ _PAGES = (
 
 @dataclass(frozen=True, slots=True)
 class FormerState:
-    """A state folder whose knowledge base is no longer at its path. The same folder on disk and the same pages speak for it."""
+    """A state folder that may be the former state of a knowledge base.
+
+    Either of two facts suggests it: the knowledge base is the same folder on disk, or it has the same pages.
+    """
 
     folder: Path
     record: FolderRecord
@@ -44,10 +47,10 @@ class FormerState:
 
 
 def require_decided(root: Path) -> None:
-    """Check that the default state folder of the resolved `root` is its own, or that no other state may be meant.
+    """Check that the resolved `root` has a state in its default state folder, or that no other state may belong to it.
 
     Raises:
-        UndecidedState: it has none, and looks like a knowledge base that was elsewhere before.
+        UndecidedState: it has no state, and seems to have been at another path before.
     """
     folder = default_state_dir(root)
     if not is_decided(folder) and (found := former_states(root, folder)):

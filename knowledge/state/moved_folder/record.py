@@ -20,8 +20,8 @@ LONGEST_RECORD = 20_000
 class FolderRecord:
     """The knowledge base that a state folder belongs to.
 
-    `device` and `inode` are the same for a folder that is renamed or moved within a file system, and differ for a copy. `schema` is
-    the default schema in PostgreSQL if it is not the one that `root` gives, because the folder was moved.
+    `device` and `inode` are the same for a folder that is renamed or moved within a file system, and differ for a copy.
+    `schema` is the default schema in PostgreSQL if the name does not follow from `root`, because the folder was moved.
     """
 
     root: str
@@ -82,7 +82,7 @@ def write_record(folder: Path, record: FolderRecord) -> None:
 
 
 def with_schema(record: FolderRecord, schema: str) -> FolderRecord:
-    """Return the record of a folder that keeps its default schema whatever its path is."""
+    """Return the record with `schema` as its default schema, unless it names one already: a moved folder keeps its schema."""
     return replace(record, schema=record.schema or schema)
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 APPLICATION = "knowledge-forge state"
 MIGRATIONS = Path(__file__).parent / "migrations" / "postgres"
 ONLY_ADDS = "-- It only adds: older programs may still write."
-"""The first line of a script after which programs that don't know it may write: for them the tables work as before."""
+"""The first line of some migrations. A program that does not know such a migration may still write: for it, the tables
+work as before."""
 OTHER = "name another schema with FORGE_DATABASE_SCHEMA"
 
 _LAYOUT = """

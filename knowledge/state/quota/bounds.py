@@ -12,8 +12,9 @@ from knowledge.history.timestamps import aware
 
 MB = 1_000_000
 Kind = Literal["proposed", "started", "journeyed", "ran", "called", "worked"]
-"""Bytes of proposals; journeys and runs that were started; bytes of events of journeys; bytes of runs and their frames; calls of
-any kind; searches and changes of pages."""
+"""What is counted. `proposed`: bytes of proposals. `started`: journeys and runs that were started. `journeyed`: bytes
+of events of journeys. `ran`: bytes of runs and their frames. `called`: calls of any kind. `worked`: searches and
+changes of pages."""
 Slot = tuple[datetime, int]
 """The beginning of a slot, and the amount used in it."""
 
@@ -81,7 +82,7 @@ LEAST_PROPOSED = 4_000
 
 
 def bytes_of(texts: Sequence[str]) -> int:
-    """Return how many bytes events or frames with these texts, which are ASCII, count as."""
+    """Return the number of bytes that events or frames with these ASCII texts count as."""
     return sum(map(len, texts)) + ROW_BYTES * len(texts)
 
 

@@ -39,8 +39,9 @@ LONGEST_LOG = 32_000_000
 """Bytes to which the write-ahead log is truncated after a checkpoint."""
 RETRY_S = 0.005
 CACHE_KB = {"write": 32_000, "bulk": 1_000}
-"""Kilobytes of pages that a connection keeps, 4,000 for others. A reader finds pages in the system's cache as well, and a long read
-seldom comes back to one; a writer whose cache is full must write pages before the commit."""
+"""The size of a connection's page cache in kilobytes, by its use; 4,000 for other uses. A reader finds pages in the
+system's cache as well, and a long read seldom comes back to a page. A writer whose cache is full must write pages
+before the commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ def _opened(path: Path, schema: SqliteSchema, engine: str | None) -> Database:
 
 
 def _marked(path: Path) -> StorageError | None:
-    """Return the error for a state that was moved away or has not arrived, or None for another schema that is too new."""
+    """Return the error if the state was moved away or has not fully arrived; None if the schema is just too new."""
     with suppress(apsw.Error), closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         rows = connection.execute("SELECT holder FROM lease WHERE name = ?", (MARK_LEASE,)).fetchall()
         return unusable(str(path), user_version(connection), str(rows[0][0]) if rows else "")

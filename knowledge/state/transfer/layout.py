@@ -35,7 +35,10 @@ class StateTable:
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumn:
-    """A column of PostgreSQL. `source` is the corresponding column in SQLite; a `key` holds the SHA-256 of that column."""
+    """A column of PostgreSQL. `source` is the corresponding column in SQLite.
+
+    If `key` is set, the column holds the SHA-256 of `source`.
+    """
 
     name: str
     type: str

@@ -56,7 +56,11 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """The next step of a move: `copy` everything, `leave` a source that is in the target already, `finish`, or none: `done`."""
+    """The next step of a move.
+
+    `copy`: copy everything. `leave`: mark the source as left, because the target has everything already. `finish`:
+    remove the mark of the target. `done`: nothing is left to do.
+    """
 
     step: Literal["copy", "leave", "finish", "done"]
     source: Contents

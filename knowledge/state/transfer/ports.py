@@ -51,7 +51,10 @@ class WholeState(Protocol):
         ...
 
     async def add(self, table: StateTable, rows: Sequence[Row]) -> None:
-        """Add rows. A table that others refer to is filled before them if tables come in the order of `tables()`."""
+        """Add rows.
+
+        If the tables are filled in the order of `tables()`, a table to which others refer comes before them.
+        """
         ...
 
     async def sequences(self) -> Mapping[str, int]:
