@@ -1,6 +1,7 @@
-"""The search in canvases, by their name and the text of their cards.
+"""Searches canvases by their name and the text of their cards.
 
-They are in no index: as pages they would count in maps, health and the frequencies of words, which rank all other pages.
+Canvases are in no index. In the index they would count as pages: in maps, in the health of pages, and in the word
+frequencies by which all pages are ranked.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from knowledge.search.snippet import SHORTEST_STEM, same_word
 
 MOST_FOUND = 5
 MOST_CHARACTERS = 200
-"""Canvases that are found, and the characters of their paths in an answer for hosts."""
+"""The most canvases that are found, and the most characters that their paths may take in an answer for hosts."""
 LONGEST_SEARCHED = 40_000
 """Characters of a canvas that are searched."""
 LEAST_SHARE = 2 / 3
 """The least share of a question's words that a canvas must have."""
 TRUSTED_S = 5.0
-"""How long a look at the files is believed: it takes 20 ms for 10,000 files, and a search follows each typed letter."""
+"""Seconds for which the canvases found on disk are used again: finding them takes 20 ms for 10,000 files, and a
+search follows each typed letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,10 @@ class CanvasSearch:
         return self.vault.is_obsidian()
 
     async def find(self, asked: Sequence[str], *, path: str = "") -> list[FoundCanvas]:
-        """Return the canvases at or below `path` that have most of these words, best first: by words, then those named so."""
+        """Return the canvases at or below `path` that have most of these words, best first.
+
+        They are ordered by the number of these words in the canvas, then by the number in its name.
+        """
         asked = tuple(dict.fromkeys(asked))
         if not asked or not self.has_any:
             return []

@@ -94,7 +94,8 @@ class Finder:
     def for_people(self, *, answer_tokens: int, explained: int) -> Finder:
         """Return the same search, with another length of answers and another number of explained hits.
 
-        A person reads more at once than fits into an answer for a host, and sees canvases by themselves (`canvases`).
+        A person reads more at once than fits into an answer for a host, and sees canvases in a list of their own
+        (`canvases`).
         """
         other = copy(self)
         other._names_canvases = False  # noqa: SLF001 - a copy of this one
@@ -110,7 +111,8 @@ class Finder:
     async def canvases(self, query: str, filters: Filters) -> Sequence[FoundCanvas]:
         """Return the canvases whose name and cards have most of the question's words, best first.
 
-        None if `filters` admit only some pages by more than their path: a canvas has no tags, kind, source or recorded changes.
+        Returns none if `filters` restrict anything but the path: a canvas has no tags, kind, source or recorded
+        changes.
         """
         if self._canvases is None or not self._canvases.has_any or filters != Filters(path=filters.path):
             return ()
@@ -208,7 +210,8 @@ class Finder:
         notes = [*ranking.notes, *await self._index_notes()]
         if question.gap:
             scent = scent_across(scent, question.gap, chunks, by_meaning=ranking.across_languages)
-            scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}  # as the verdict
+            # Like the verdict, no score may say that the answer is lost.
+            scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
             notes += [] if ranking.across_languages else [note_on(question.gap)]
         if places.target is not None and (places.target.kind == "directory" or signs.exact):
             scent = at_place(scent, places.target)

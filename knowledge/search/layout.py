@@ -16,7 +16,8 @@ LONGEST_LINE, SHORT_LINE = 110, 50
 MANY_LINES = 5
 """Up to this many pages have long lines."""
 TELLING_SNIPPET, SHORTEST_SNIPPET = 250, 60
-"""Characters that hold the sentence that answers, and characters that show at least what a chunk is about."""
+"""Characters of a snippet that usually holds the sentence with the answer, and of the shortest snippet that still
+shows what a chunk is about."""
 MOST_SNIPPET = 900
 """Longer snippets rarely help: this holds the sentence that answers and its neighbours."""
 FADING = 0.7
@@ -62,9 +63,10 @@ def most_that_fit(hits: Sequence[int], lines: Sequence[int], room: int, *, sure:
 
 
 def share(place: int, count: int, room: int, *, least: int = SHORTEST_SNIPPET) -> int:
-    """Return the room for the snippet at `place` (from 0), when `room` is left for it and those after it, up to `count`.
+    """Return the room for the snippet at `place` (from 0) of `count` snippets.
 
-    Each gets at least `least` if there is enough for all.
+    `room` is what is left for this snippet and all later ones. Each snippet gets at least `least` if there is enough
+    room for all.
     """
     # Recomputed for each snippet: what a short one leaves over goes to those after it.
     weights = [1 / (1 + FADING * at) for at in range(place, count)]

@@ -78,7 +78,10 @@ class Entries:
         return (await self._looked_up(directory, "")).key
 
     async def described(self, directory: str, name: str) -> tuple[str, str, bool]:
-        """Return title and summary of a directory, and whether they are derived; `name` is the title without a written one."""
+        """Return title and summary of a directory, and whether they are derived.
+
+        `name` is its title if nobody wrote one.
+        """
         await self._forget_old()
         known = await self._known(directory, name)
         known = known.with_made(await self._made_lines([known.key]))
@@ -160,7 +163,7 @@ def document_entry(record: DocumentRecord, made: str = "") -> MapEntry:
 
 
 def _named_sections(record: DocumentRecord) -> str:
-    """Return the headings of a page without prose, such as one of tables; the upper level, without the title."""
+    """Return the headings of a page without prose, such as a page of tables: the uppermost level below the title."""
     headings = [section.split(HEADING_SEPARATOR) for section in record.sections]
     below = [path for path in headings if path != [record.title]]
     upper = min(map(len, below), default=0)
@@ -188,7 +191,10 @@ def when(time_ns: int) -> str:
 
 
 class RememberedLines:
-    """A cache of the lines in a store. A key names a content, so its line never changes and is read only once."""
+    """A cache of the lines in a store.
+
+    A key is made from the content that its line describes, so the line of a key never changes and is read only once.
+    """
 
     def __init__(self, summaries: Summaries, most: int = MOST_REMEMBERED_LINES) -> None:
         self._summaries, self._most = summaries, most

@@ -33,7 +33,10 @@ FRESH = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A principal, and the journey of the call. Outside of one it is `""`, or tells callers apart that share the principal."""
+    """A principal, and the journey that the call belongs to.
+
+    Outside of a journey, `journey` is `""`, or a text that tells callers with the same principal apart.
+    """
 
     principal: str
     journey: str = ""
@@ -46,7 +49,8 @@ class ReadingLedger:
     While `run` is running, records of searches are written shortly after the answer. Records of maps and pages, which nudges
     depend on, are written before it.
 
-    With `load_use`, questions and the pages used after them are recorded too, on this machine; the first question calls it.
+    If `load_use` is given, questions and the pages used after them are recorded too, on this machine. The first
+    question calls `load_use`.
     """
 
     def __init__(

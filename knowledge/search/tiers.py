@@ -64,8 +64,8 @@ class Tiers:
     async def map(self, path: str = "", depth: int = 1, *, cursor: str | None = None, indexed: bool = True) -> MapView:
         """Return the map of the directory at `path`, children by name, `depth` levels deep, parents first.
 
-        All of it takes at most `MAP_TOKENS`; `next_cursor` continues it, even after files have changed. A caller who knows
-        that some files are not `indexed` yet gets those, too.
+        All of it takes at most `MAP_TOKENS`; `next_cursor` continues it, even after files have changed. With `indexed`
+        false, files that are not indexed yet are included, even if the index seems complete.
 
         Raises:
             InvalidPath, NoSuchPath: there is no such directory.
@@ -453,7 +453,7 @@ def chunk_section(chunk_path: Sequence[str]) -> str:
 
 
 def _next(directory: str, names: Sequence[str], after: str | None) -> list[str]:
-    """Return the paths of `names` in a directory that come after the path `after`; none with None."""
+    """Return the paths of `names` in a directory that come after the path `after`; none if `after` is None."""
     return [path for name in names if after is not None and (path := join(directory, name)) > after]
 
 

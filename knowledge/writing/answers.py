@@ -18,11 +18,11 @@ would be a guess."""
 class Merged:
     """The outcome of a merge. `revision` is the base of the next merge; None while there is no page.
 
-    It is the page's own, unless others wrote to the page since the base. Then it names the page as the caller knows it, so that a
-    merge based on it removes nothing of theirs, and `note` says what the page's own revision is.
-    `blocks` leaves out untouched blocks. `places` are where text that was not written could go, at most three, for the caller to
-    choose; `questions` are for its model to answer in the next call. `verified`: read back and found as planned; None if nothing
-    was written.
+    Usually it is the page's current revision. If others have written to the page since the base, it names the page as
+    the caller knows it, so that a merge based on it removes none of their text; `note` then gives the current revision.
+    `blocks` leaves out untouched blocks. `places` are where text that was not written could go, at most three, for the
+    caller to choose; `questions` are for its model to answer in the next call. `verified`: read back and found as
+    planned; None if nothing was written.
     """
 
     status: Status

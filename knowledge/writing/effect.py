@@ -45,7 +45,7 @@ class Effect:
 
 
 def effect_in(planned: tuple[Contents, ActWork[Any], Stakes]) -> Effect:
-    """Return the effect of `work` on files that hold `contents`, given what is at stake; all three are one argument."""
+    """Return the effect of an act. `planned` holds the contents of the files, the work, and what is at stake."""
     contents, work, _ = planned
     files = tuple(
         FileEffect(

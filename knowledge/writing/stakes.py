@@ -111,7 +111,8 @@ class Appraiser:
     def _marks(self, path: str, raw: bytes) -> frozenset[str]:
         """Return the marks of a page at that path: the lineage it was fetched from, and whether it is untrusted.
 
-        An index page is judged by its own front matter and by the folders above its folder, whose setting is the index page itself.
+        An index page is judged by its own front matter and by the folders above its own folder: the setting of its own
+        folder is the index page itself.
         """
         found = head(raw)
         folder = parent(path)

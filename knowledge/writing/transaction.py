@@ -129,7 +129,7 @@ class Transaction:
                 await self._keep(path, found.raw, at if seen is None else min(max(at, seen.at), self._now()))
 
     async def follow_move(self, old: str, new: str) -> bool:
-        """Record that somebody moved a page outside the server; False, and nothing recorded, if nobody did.
+        """Record that somebody moved a page outside the server; return False and record nothing if nobody did.
 
         The page keeps its history, its origins and its contradictions. Links to it stay as they are.
 

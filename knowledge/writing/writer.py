@@ -163,9 +163,10 @@ class Writer:
     ) -> WritePlan[MergeRequest, Merged]:
         """Return the plan of a merge: its page, and the effect that it would have now. Changes nothing.
 
-        With `unseen`, nobody has to see the effect first: the act is not rehearsed if request and path alone tell which page is
-        meant and that it configures nothing. Neither is an act that a person has `agreed` to, because the effect is compared with
-        the one they saw once the locks are held. With `dry_run` the act will not be carried out, so its effect is not computed.
+        With `unseen`, nobody has to see the effect first. The act is then not rehearsed if request and path alone tell
+        which page is meant and that it configures nothing. An act that a person has `agreed` to is not rehearsed
+        either: once the locks are held, its effect is compared with the one that the person saw. With `dry_run` the act
+        will not be carried out, so its effect is not computed.
 
         Raises:
             NoSuchSource: a cited source does not exist.

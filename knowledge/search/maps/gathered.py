@@ -1,4 +1,7 @@
-"""Maps that gather pages from everywhere: those with a tag, and those around a page. Also the tags in the lines of a map."""
+"""Maps that gather pages from all directories: those with a tag, and those around a page.
+
+Also puts tags into the lines of any map.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from knowledge.state.ports import DocumentRecord, Filters, IndexStore
 
 MOST_TAGS = 3
 LONGEST_TAGS = 40
-"""Tags in one line of a map, and their characters."""
+"""The most tags in one line of a map, and the most characters that they may take."""
 MOST_KNOWN_TAGS = 2_000
 MOST_AROUND = 60
 """Pages around a page that are looked up in each direction."""

@@ -1,4 +1,7 @@
-"""All links between pages, resolved at once. Pure: the same as following each link through the index, in a fraction of the time."""
+"""Resolves all links between pages at once. Pure.
+
+The result is the same as if each link were followed through the index, in a fraction of the time.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,9 @@ class LinkGraph:
 
 
 def link_graph(documents: Sequence[LinkedDocument], *, by_name: bool = False) -> LinkGraph:
-    """Return the graph of links of these documents, which are all that there are.
+    """Return the graph of links between `documents`, which must be all documents of the knowledge base.
 
-    With `by_name` ordinary links, too, are found by name, as in a folder of Obsidian.
+    With `by_name`, ordinary links are found by name too, as in an Obsidian folder.
     """
     place = {document.path: number for number, document in enumerate(documents)}
     targets = LinkTargets(lambda path: path in place and is_markdown(path), _names(documents), by_name)

@@ -13,7 +13,7 @@ from knowledge.state.ports import IndexStore, LinkRow
 
 MOST_SHOWN = 12
 MOST_CHARACTERS = 600
-"""Paths in one list, and their characters. The rest is counted."""
+"""The most paths in one list, and the most characters of them. The other paths are only counted."""
 MOST_FOLLOWED = 200
 """Links of a page that are followed."""
 MOST_NAMES = 40
@@ -42,10 +42,11 @@ async def linked_pages(
     files: Mapping[str, Sequence[str]] = MappingProxyType({}),
     canvases: Sequence[str] = (),
 ) -> LinkedPages:
-    """Return the pages that `links` of the page at `path` lead to, in their order, and by path the pages that link to it.
+    """Return the pages that the page at `path` links to, in the order of `links`, and the pages that link to it, by path.
 
-    `names` are the page's title and aliases. Links lead where `resolve_path` says, ordinary ones too if `by_name`; pages that are gone
-    are not named. `files` are files other than pages, by the key of their name; `canvases` link to the page, too.
+    `links` are the links of the page, and `names` its title and aliases. `resolve_path` decides where a link leads;
+    with `by_name`, it finds ordinary links by name too. Pages that no longer exist are left out. `files` are files
+    other than pages, by the key of their name. `canvases` are paths of canvases that also link to the page.
     """
     led = await led_to(index, path, links[:MOST_FOLLOWED], by_name=by_name)
     out = list(dict.fromkeys(page for page in led.values() if page != path))
@@ -73,7 +74,7 @@ async def followed(
 ) -> list[str | None]:
     """Return the page that each link leads to, None for one that leads to no page. At most `most_names` links are looked up by name.
 
-    With `by_name` ordinary links, too, are found by name, as in a folder of Obsidian.
+    With `by_name`, ordinary links are found by name too, as in an Obsidian folder.
     """
     called = await _called(index, (row.link for row in rows if row.link.wiki or by_name), most_names)
     # All paths that the links could mean are collected first, so that one query looks them up.

@@ -65,8 +65,8 @@ async def neighbourhood(
 ) -> Neighbourhood | None:
     """Return the neighbourhood of the page, at most `most` pages, or None if the index has no page there.
 
-    Both directions get half of the room, or what the other leaves. With `by_name` ordinary links, too, are found by name, as in a
-    folder of Obsidian.
+    Each direction gets half of the room, and also what the other one does not need. With `by_name`, ordinary links are
+    found by name too, as in an Obsidian folder.
     """
     links = _Links(index, by_name=by_name)
     found = await index.linked_documents([path])

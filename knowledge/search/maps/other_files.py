@@ -29,7 +29,7 @@ class OtherFiles:
         self._vault, self._index, self._canvases = vault, index, Canvases(vault)
 
     async def read(self, asked: str) -> PageReading | None:
-        """Return the file with the path or name `asked`, None if there is none; a clean path.
+        """Return the file with the path or name `asked`, None if there is none; `asked` is a clean path.
 
         Raises:
             AmbiguousName: several files have that name.

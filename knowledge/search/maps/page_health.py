@@ -33,8 +33,9 @@ class LinkToNowhere:
 class PageHealth:
     """The number of pages, the bytes of their files, and the pages that may need care, each list by path, `stale` oldest first.
 
-    `stale` pages were not changed for `STALE_AFTER`. No other page links to `orphans`. `unverified` pages hold text that was fetched
-    from elsewhere, or are in a folder that is marked untrusted. The other lists have only pages of the person's own.
+    `stale` pages were not changed for `STALE_AFTER`. No other page links to `orphans`. `unverified` pages hold text
+    that was fetched from elsewhere, or are in a folder that is marked untrusted. All lists but `unverified` hold only
+    pages that are the person's own.
     """
 
     pages: int
@@ -46,7 +47,9 @@ class PageHealth:
 
 
 async def page_health(index: IndexStore, own_pages_of: OwnPagesOf, *, now_ns: int, by_name: bool) -> PageHealth:
-    """Return the health of all indexed pages. With `by_name` ordinary links are found by name, too, as in a folder of Obsidian.
+    """Return the health of all indexed pages.
+
+    With `by_name`, ordinary links are found by name too, as in an Obsidian folder.
 
     Raises:
         VaultUnavailable: the folder is gone.
@@ -108,7 +111,11 @@ def _beginnings(path: str) -> Iterator[str]:
 
 
 def _counts(page: str, link: PageLink) -> bool:
-    """Return whether a link to no page was meant for one. The index knows no other files; a wiki link may name a page to come."""
+    """Return whether a link that leads to no page was meant to lead to one.
+
+    A link to another file was not, and the index does not know other files. Nor is a wiki link counted that is only a
+    name: it may name a page that is still to be written.
+    """
     last = link.path.rpartition("/")[2]
     if (link.wiki and "/" not in link.path) or not (is_markdown(link.path) or "." not in last):
         return False

@@ -36,7 +36,10 @@ class MapPlace:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Where listing a directory continues: after this subdirectory and this page; "" from the first, None for no more."""
+    """Where listing a directory continues: after the subdirectory `folder`, and after the page `page`.
+
+    "" means from the first one, None that no more are listed.
+    """
 
     folder: str | None = ""
     page: str | None = ""
@@ -54,7 +57,10 @@ def after_place(place: MapPlace | None, directory: str) -> After:
 
 
 def before(path: str) -> str:
-    """Return a text that is lower than `path`, and higher than every lower path without a character at the end of Unicode."""
+    """Return a text that sorts right before `path`.
+
+    Every path that is lower than `path` sorts before it, unless it contains the last character of Unicode.
+    """
     last = ord(path[-1]) - 1
     return path[:-1] + chr(last if not 0xD800 <= last <= 0xDFFF else 0xD7FF) + chr(sys.maxunicode)
 

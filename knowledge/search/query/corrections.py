@@ -39,16 +39,17 @@ VOCABULARY_S = 10.0
 SURE = 0.77
 """The probability from which the candidate replaces the word in the question."""
 SURE_IN_OTHER_SCRIPTS = 0.92
-"""The same in scripts other than Latin, Greek and Cyrillic: where few vowels are written, or characters are syllables, changing
-one letter usually makes another correct word."""
+"""The probability that is required instead of `SURE` in scripts other than Latin, Greek and Cyrillic. Where few
+vowels are written, or characters are syllables, changing one letter usually makes another correct word."""
 LEAST = 0.05
 """The lowest probability with which a candidate is still searched for."""
 BIAS = 0.389
 UNUSUAL, FREQUENT, SECOND, INVENTED, ENDING, BEGINNING, LETTERS = 0.393, 0.337, -6.1, -2.425, -0.372, -0.517, 0.151
-"""Weights of a logistic model that tells typing errors from correct words that no page has, fitted on 56 public collections in
-17 languages (kb/decisions/0063). Its inputs, in order: how much likelier the candidate's letter sequence is than the word's; the
-logarithm of the number of the candidate's chunks; whether a second edit is needed, if letters are invented; the letters that
-the word has and the candidate lacks; whether the last two letters differ; whether the first letter differs; the word's length."""
+"""Weights of a logistic model that tells typing errors from correct words that no page has, fitted on 56 public
+collections in 17 languages (kb/decisions/0063). Its inputs, in order: how much likelier the candidate's letter
+sequence is than the word's; the logarithm of the number of the candidate's chunks; whether more than one edit is
+needed and the word has letters that the candidate lacks; the number of these letters; whether the last two letters
+differ (1, or 2 if the very last one does); whether the first letter differs; the word's length."""
 ALPHABET = 26
 _OTHER_SCRIPTS = re.compile("[\u0590-\u1dff]")
 _RUN = re.compile(r"[^\W_]+")
@@ -99,8 +100,8 @@ async def find_corrections(
 def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
     """Return the words of the question that may be replaced without asking, each with its replacement.
 
-    An abbreviation, a compound or a word of three letters is near others by chance. Where only accents differ, or the
-    hyphen, both ways to write it are right.
+    An abbreviation, a compound or a word of three letters is left out, because it is near other words by chance. So is
+    a word that differs from its candidate only by accents or a hyphen, because both spellings are right.
     """
     sure: dict[str, str] = {}
     shortened = {run.casefold() for run in _RUN.findall(query) if _has_adjacent_capitals(run)}
@@ -190,9 +191,9 @@ class Vocabulary:
     def near(self, word: str, limit: int = 2 * MOST_CANDIDATES) -> list[Candidate]:
         """Return the known words that `word` may be a misspelling of, likeliest first.
 
-        One edit (a character inserted, deleted or replaced, or two adjacent ones swapped) for 4 to 8 letters, two from 9
-        on, one lost or swapped letter for 3. None with other digits, which are another name. `word` itself is never
-        returned.
+        An edit inserts, deletes or replaces a character, or swaps two adjacent ones. A word of 4 to 8 letters may be
+        one edit away, a longer one two edits, and a word of 3 letters one lost or swapped letter. Words with other
+        digits are not returned, because they are other names. `word` itself is never returned.
         """
         # Loading the library takes 20 ms, which a process without misspelt queries does not pay.
         from rapidfuzz.distance.OSA import distance
@@ -258,7 +259,8 @@ class _Spelling:
     SEQUENCES, PAIRS = 1 << 18, 1 << 14
     """Sizes of the hashed tables of counts. With so many places, collisions make no difference."""
     FEW = 4.0
-    """Occurrences of a pair of letters from which it weighs as much as its last letter alone."""
+    """Occurrences of a pair of letters from which the counts after the pair weigh as much as those after its last
+    letter alone."""
     CHOICES = 30
     """The number of equally likely next letters assumed where nothing is known."""
 
@@ -280,7 +282,11 @@ class _Spelling:
         return float(np.log(after_two).sum())
 
     def _places(self, codes: NDArray[np.uint32]) -> tuple[NDArray[np.integer[Any]], ...]:
-        """Return each letter's table indexes, as the next after two letters, those two, as the next after one, and that one."""
+        """Return four table indexes for each letter.
+
+        They are those of the letter with the two before it, of these two, of the letter with the one before it, and of
+        that one.
+        """
         padded = np.zeros((len(codes), codes.shape[1] + 3), np.uint32)
         padded[:, 2:-1] = codes
         first, second, third = padded[:, :-2], padded[:, 1:-1], padded[:, 2:]

@@ -31,7 +31,8 @@ KNOWN_LANGUAGE = 0.5
 MOST_KNOWN = 0.75
 """The share of known words above which a question is never foreign, whatever its stop words say."""
 ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
-"""Pairs (share, count): stop words that a question needs to show its language if the pages know more than that share of its words."""
+"""Pairs (share, count): if the pages know more than `share` of a question's words, `count` of its stop words are
+needed to show its language."""
 FEWEST_WORDS = 4
 """Words that a question must have for a single stop word to show its language; fewer may be a name (`Las Palmas`)."""
 TIMES = 1.5
@@ -89,7 +90,7 @@ def question_languages(query: str, documents: Mapping[str, int]) -> QuestionLang
 
 @dataclass(frozen=True, slots=True)
 class LanguageGap:
-    """The language of a question that is none of the languages of the pages, and those, most frequent first.
+    """The language of a question in which there are no pages, and the languages of the pages, most frequent first.
 
     `asked` is empty if only the script shows that it is another language.
     """

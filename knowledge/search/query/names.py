@@ -8,9 +8,10 @@ from knowledge.state.ports import NameMatch
 
 
 def nearest_first(names: Sequence[NameMatch], place_of: Callable[[NameMatch], int]) -> Sequence[NameMatch]:
-    """Return the matches by kind, as they are, and those of one kind by their place in the search's results.
+    """Return the matches reordered within each kind: first those that the search ranks first.
 
-    Several pages may have the same alias, and the one that is about it is meant more often than the first one by path.
+    The order of the kinds stays. Several pages may have the same alias, and the one that is about it is meant more
+    often than the first one by path.
     """
     kinds = list(dict.fromkeys(match.by for match in names))
     return sorted(names, key=lambda match: (kinds.index(match.by), place_of(match)))

@@ -27,11 +27,11 @@ from knowledge.search.route.words import (
 from knowledge.state.ports import IndexStore, NameMatch
 
 LONGEST_NAME = 5
-"""Words of a name within a question."""
+"""The most words of a name within a question."""
 MOST_LOOKUPS = 12
 MOST_PLACES = 3
 MOST_OF_A_NAME = 20
-"""Pages with one name, of which those are taken that search found first."""
+"""The most pages that are looked up for one name; of these, the pages that search ranks first are taken."""
 MOST_ENDING = 20
 """Directories with the same end of the path that are compared."""
 MOST_OPENED = 8

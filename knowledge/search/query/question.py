@@ -29,7 +29,8 @@ from knowledge.search.query.languages import (
 from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48
-"""Distinct words that are searched; from a longer question (a pasted log), the rarest."""
+"""The most distinct words that are searched. Of a longer question, such as a pasted log, the rarest words are
+searched."""
 LIKELY = 0.5
 """The probability from which a correction decides what kind of word was misspelt."""
 PREFIX_WEIGHT = 0.6

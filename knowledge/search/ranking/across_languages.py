@@ -13,8 +13,9 @@ from knowledge.search.ranking.scent import ShownChunk, read_call
 def scent_across(scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *, by_meaning: bool) -> Scent:
     """Return the scent of an answer to a question in another language than the pages.
 
-    `by_meaning`: whether the embedder finds across languages. The signs that scent is judged by are mostly shared words, so the
-    answer is never `sufficient`, except for an exact name; nor is it `lost`, because the pages may well have the answer.
+    `by_meaning` says whether the embedder finds texts in another language than the question. The signs that scent is
+    judged by are mostly shared words, so the answer is never `sufficient`, except for an exact name; nor is it `lost`,
+    because the pages may well have the answer.
     """
     if scent.level == "sufficient" or not places:
         return scent

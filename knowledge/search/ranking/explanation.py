@@ -209,7 +209,7 @@ class Explainer:
         return found
 
     def parts(self, seq: int) -> dict[str, float]:
-        """Return what each part added to the rank score of a chunk, without zeros. They add up to it."""
+        """Return what each part added to the rank score of a chunk, without zeros. The parts add up to the score."""
         ranking, made = self._ranking, self._ranking.made
         if seq in ranking.exact or made is None:
             return {EXACT: 1.0} if seq in ranking.exact else {}
@@ -231,9 +231,11 @@ class Explainer:
     async def _by_word(
         self, rows: Sequence[ChunkRow]
     ) -> tuple[dict[str, dict[int, dict[str, float]]], dict[int, dict[str, float]]]:
-        """Return each word's share of the engine's scores, by part and chunk or page; and that of shared words, by chunk.
+        """Return what each word adds to the engine's scores.
 
-        BM25 is a sum over words, so the engine is asked for each word alone.
+        The first mapping gives the words of the question, by part of the score and by chunk or page. The second gives
+        the words that the first passages share, by chunk. BM25 is a sum over words, so the engine is asked for each
+        word alone.
         """
         docs, terms = frozenset(row.doc for row in rows), self._question.terms
         made = self._ranking.made

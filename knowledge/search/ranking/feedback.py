@@ -20,7 +20,7 @@ MOST_TERMS = 16
 SHARED = 2
 """How many of the chunks must have a word: one that only a single chunk has is about that chunk's own subject."""
 SATURATION = 1.2
-"""k1 of BM25: the higher, the longer further repetitions of a word count."""
+"""k1 of BM25: the higher it is, the more each further repetition of a word counts."""
 
 
 class RelevanceWords:

@@ -44,7 +44,7 @@ MOST_NAMED = 5
 COVERAGE_CHUNKS = 16
 """Best chunks whose text is searched for the question's words; searching twice as many improved nothing."""
 PAGE_DEPTH, NAME_DEPTH = 40, 20
-"""Pages taken from the search by whole text, and from that by names."""
+"""The most pages taken from the search in whole texts, and from the search in names."""
 WHOLE_PAGES = 3
 """The best pages by text and by names that are shown although none of their chunks was found."""
 FEWEST_TERMS = 2
@@ -79,7 +79,8 @@ class Embedded:
 class RankTrace:
     """The numbers behind the scores of a ranking, kept to explain it.
 
-    A score is `unit` times the sum of a chunk's signals, or of its places in two lists, plus its boosts; all of it times `scale`.
+    A score is `scale` times (`unit` times the chunk's sum, plus its boosts). The sum is that of the chunk's signals, or
+    that of its reciprocal ranks if the lists were joined by rank.
     """
 
     weights: RankingWeights
@@ -140,7 +141,8 @@ class _EngineResults:
     notes: tuple[str, ...] = ()
     embedded: Embedded | None = None
     signals: ChunkSignals | None = None
-    """If scores were joined, and not ranks, so that they show by how much one chunk is better than another."""
+    """Set if the lists were joined by score and not by rank. Only scores show by how much one chunk is better than
+    another."""
 
 
 class Ranker:

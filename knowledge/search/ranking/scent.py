@@ -131,7 +131,8 @@ async def signs_of(
         coverage,
         # An engine that is unavailable counts 0.
         agreement=fmean(1 / place if place else 0.0 for place in places),
-        # 0 where ranks are joined, whose first page is right less often: with pairs, such scores would be too high.
+        # 0 if the lists were joined by rank: then the first page is right less often, and counting pairs would make its
+        # score too high.
         pairs=ranking.pairs.get(best, 0.0) if question.pairs else HALF,
         lead=lead,
         gap=gap,

@@ -37,7 +37,7 @@ class RankingWeights:
     """Added to a chunk in which all words that are neighbours in the question are neighbours too."""
 
     def cosine_for(self, words: int) -> float:
-        """Return the weight of a cosine of 1 for a question of so many content words."""
+        """Return the weight of a cosine of 1 for a question of `words` content words."""
         long = min(1.0, max(0.0, (words - LONG_FROM) / (LONG_AT - LONG_FROM)))
         return self.cosine + self.cosine_of_long * long if self.cosine else 0.0
 

@@ -20,7 +20,7 @@ REFUSED = frozenset({400, 422})
 
 
 def rerank_url(base: str) -> str:
-    """Return the address to post to: below `base`, or `base` itself if it ends with it."""
+    """Return the address to post to: `base` with `/rerank` at its end."""
     parts = urlsplit(base)
     path = parts.path.rstrip("/")
     return urlunsplit(parts._replace(path=path if path.endswith("/rerank") else f"{path}/rerank"))

@@ -1,8 +1,8 @@
 """Words that tell a question about a place from one about an idea, grouped by their role in a sentence. Pure data.
 
-English, German, French, Spanish, Portuguese, Italian and Dutch; of other languages only the question words. All case-folded.
-A word with two roles is in two groups (`link`). A word that means different things in two of the languages is in the
-group where it does less harm, or in none (`come`, `se`).
+The languages are English, German, French, Spanish, Portuguese, Italian and Dutch; of other languages there are only
+question words. All words are case-folded. A word with two roles is in two groups (`link`). A word that means different
+things in two of the languages is in the group where it does less harm, or in none (`come`, `se`).
 """
 
 from __future__ import annotations

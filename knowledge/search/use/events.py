@@ -44,7 +44,10 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class PageUse:
-    """A page that was used by someone who had asked a question shortly before. `untrusted`: its text is from such a source."""
+    """A page that was used by someone who had asked a question shortly before.
+
+    `untrusted` says whether its text is from an untrusted source.
+    """
 
     at: datetime
     session: UsingSession

@@ -22,7 +22,8 @@ from knowledge.state.sqlite.database import Database, load_schema
 USE_FILE = "use.db"
 APPLICATION_ID = 0x4B464755  # "KFGU"
 MOST_KEPT = 10_000
-"""Questions that are kept, and page uses: about 8 MB. The oldest are deleted first."""
+"""The most questions, and the most page uses, that are kept; together they take about 8 MB. The oldest are deleted
+first."""
 
 _ADD_QUESTION = """
 INSERT INTO question (at_us, principal, journey, session, query, path, filters, route, continued, shown)

@@ -1,4 +1,7 @@
-"""Imports as acts: a page from elsewhere is new, merged with what was imported before, or left out because it would overwrite."""
+"""Acts that import pages from elsewhere.
+
+An imported page is created, or merged with what was imported before. It is left out if it would overwrite another page.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,18 @@ IMPORTED_AUTHORITY = AUTHORITY["wiki"]
 """The authority of claims in a page from elsewhere: other people may have written them."""
 
 ImportStatus = Literal["new", "changed", "same", "edited", "conflict", "taken"]
-"""`same`: the page is as in the source. `edited`: the source has not changed since the last import, and the page has, so it stays.
-`conflict`: both have changed in the same place. `taken`: another page is at that path. The last four write nothing."""
+"""`same`: the page is as in the source. `edited`: the page has changed since the last import and the source has not,
+so the page stays as it is. `conflict`: both have changed in the same place. `taken`: another page is at that path.
+The last four write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """A page from elsewhere, to be written at `path`. `actor.arguments_hash` is the SHA-256 of `raw`.
 
-    `source` identifies the page where it comes from. `base` is the revision of the bytes that the last import brought, None if
-    there was none. `origins` are those of its claims, if the source knows them; otherwise they all come from `source`.
+    `source` identifies the page where it comes from. `base` is the revision of the bytes that the last import brought,
+    None if there was none. `origins` are the origins of its claims, if the source knows them; otherwise all its claims
+    come from `source`.
     """
 
     actor: Actor
@@ -50,7 +55,10 @@ class ImportRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImportAnswer:
-    """The outcome for one page; `diff` is that of the page here, and `conflicts` are the places that both sides changed."""
+    """The outcome for one page.
+
+    `diff` shows the change of the page here; `conflicts` are the places that both sides changed.
+    """
 
     status: ImportStatus
     path: str
@@ -123,7 +131,7 @@ class ImportActs:
         )
 
         def adopt(origin: Origin) -> Origin:
-            """Return the origin of new text as that of the import and not of the person who runs it."""
+            """Return the origin to record. New text comes from the import and not from the person who runs it."""
             is_new = (origin.source, origin.by, origin.observed_at) == (USER, request.actor.principal, request.at)
             return replace(origin, source=request.source, authority=IMPORTED_AUTHORITY) if is_new else origin
 

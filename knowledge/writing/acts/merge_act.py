@@ -107,8 +107,9 @@ class MergeActs:
     ) -> PageAct[Sequence[MergeOutcome]]:
         """Return the act of making these edits of different pages: all of them, or none if one can't be made as a whole.
 
-        `adopt` returns the origin to record in place of each origin of a page after its edit. `premises` are other pages that the
-        edits rest on: under their locks, each is still as its function demands, or nothing is written.
+        After the edits, `adopt` gets each origin of the edited pages and returns the origin to record instead.
+        `premises` are other pages that the edits rest on, each with a function that checks its bytes under its lock. If
+        one of these functions returns False, nothing is written.
         """
         acts = [self.act(request) for request in requests]
 
@@ -189,7 +190,9 @@ class MergeActs:
         return self._known[known]
 
     async def _require_no_conflict(self, request: MergeRequest, raw: bytes | None) -> None:
-        """Check that the text has no conflict of Git, and the page has none either, unless a person writes, who may be resolving it.
+        """Check that neither the new text nor the page has a conflict of Git in it.
+
+        If a person writes, only the text is checked: the person may be resolving the conflict in the page.
 
         Raises:
             UnresolvedConflict: one has.
@@ -272,7 +275,7 @@ def _tracked_after(works: Sequence[ActWork[MergeOutcome]], path: str) -> Tracked
 def _combined(
     works: Sequence[ActWork[MergeOutcome]], path: str, before: bytes | None, after: bytes | None
 ) -> ActWork[MergeOutcome]:
-    """Return one work with the combined result of these, carried out one after another."""
+    """Return one work that has the combined result of `works`, which are carried out one after another."""
     answers = [work.result.merged for work in works]
     conflicts = [conflict for merged in answers for conflict in merged.conflicts]
     places = [place for merged in answers for place in merged.places]

@@ -71,8 +71,9 @@ class MergeOutcome:
 class MergeBasis:
     """Everything that a merge depends on.
 
-    `text` is the page, `revision` its own, None for a new page; `base` is what the caller had read, None if
-    that is unknown. `tracked` are the recorded origins, `tracked_text` the page that they belong to, None if that is not kept.
+    `text` is the text of the page, and `revision` its revision, None for a new page. `base` is the text that the caller
+    had read, None if that is unknown. `tracked` are the recorded origins. `tracked_text` is the text of the page that
+    they belong to, None if it is no longer kept.
     """
 
     request: MergeRequest
@@ -278,9 +279,10 @@ def _brought(plan: MergePlan, before: str) -> list[str]:
 
 
 def _with_source(text: str, source: str) -> str:
-    """Return the text of a new page; if it is fetched evidence, with its source in the front matter, since nobody checked it.
+    """Return the text of a new page, with its source in the front matter if it was fetched and so nobody has checked it.
 
-    The line shows readers, searches and listings where the page comes from. A person who has checked the page removes it.
+    The line shows readers, searches and listings where the page comes from. A person who has checked the page removes
+    the line.
     """
     if source_kind(source) not in FETCHED_KINDS:
         return text

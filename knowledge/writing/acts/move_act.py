@@ -240,7 +240,11 @@ def _answer(
 
 
 def _followed(text: str, page: str, old: str, new: str, present: LinkTargets) -> str:
-    """Return the text of a page with its broken links to `old` leading to `new`, or, in the moved page, to where they led before."""
+    """Return the text of `page` with its links repaired after the move from `old` to `new`.
+
+    Broken links to `old` lead to `new`. If `page` is the moved page itself, its other broken links lead to where they
+    led before.
+    """
 
     def is_broken(link: LinkSpan) -> bool:
         # The index may still know the page at its former path.

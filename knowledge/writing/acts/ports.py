@@ -37,7 +37,9 @@ class PageActs(Protocol):
         ...
 
     async def note_outside(self, path: str) -> None:
-        """Record the page as somebody else left it in the folder, if that is not on record; merge it if the server wrote meanwhile.
+        """Record the page as somebody else left it in the folder, if that state is not on record.
+
+        If the server has written the page meanwhile, the two are merged.
 
         Raises:
             KnowledgeError: the page can't be read or locked.
@@ -45,7 +47,7 @@ class PageActs(Protocol):
         ...
 
     async def follow_move(self, old: str, new: str) -> bool:
-        """Record that somebody moved a page outside the server; False, and nothing recorded, if nobody did.
+        """Record that somebody moved a page outside the server; return False and record nothing if nobody did.
 
         Raises:
             KnowledgeError: a page can't be read or locked.

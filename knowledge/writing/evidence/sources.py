@@ -32,11 +32,12 @@ class Fetched:
     """The current content of a source. `at` is when it was written, aware UTC; `title` and `url` are for people.
 
     `source` is its canonical name, whichever name it was requested by, so that one source never counts as several.
-    Nothing in it was written after `latest`. `text` was written by others; `own`: this server wrote all of it. `statements` is the
-    text without the names of those who wrote it, which would be a part of their first sentences; "" where it has none.
+    Nothing in it was written after `latest`. `text` is what others wrote; `own` is true if this server wrote all of the
+    source. `statements` is `text` without the names of its authors, which would otherwise become part of their first
+    sentences; "" if `text` has no such names.
 
-    `entries` are the parts that others wrote, oldest first, of a source of this `kind` (`Task in Plane`); `single`: it is one
-    message. `truncated`: older entries were not fetched.
+    `entries` are the parts that others wrote, oldest first. `kind` is the kind of the source, for people (`Task in
+    Plane`). `single` is true if the source is one message, `truncated` if older entries were not fetched.
     """
 
     text: str

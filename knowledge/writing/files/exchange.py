@@ -180,7 +180,10 @@ class Folder:
         self._step("exchanged")
 
     def swap_names(self, one: str, other: str) -> bool:
-        """Let two files trade names by one system call; False, and nothing changed, where the file system has no such call."""
+        """Let two files trade names by one system call.
+
+        Returns False and changes nothing if the file system has no such call.
+        """
         try:
             self._rename(one, other, _SWAP)
         except OSError as error:
@@ -190,7 +193,9 @@ class Folder:
         return True
 
     def give_second_name(self, old: str, new: str) -> bool:
-        """Give the file a second name; False, and nothing changed, where the file system has no hard links.
+        """Give the file a second name.
+
+        Returns False and changes nothing if the file system has no hard links.
 
         Raises:
             FileExistsError: the new name is taken.
@@ -251,8 +256,9 @@ class Folder:
     def _exchange_by_link(self, staged: str, name: str) -> None:
         """Exchange without the system call (Windows, NFS and some other network file systems).
 
-        The old file gets a second name, then the new one replaces it. A save right between the check and `replace` is lost, if it is
-        that of an editor: servers hold the page's lock, on all machines if their state is in PostgreSQL.
+        The old file gets a second name, then the new one replaces it. If an editor saves the page right between the
+        check and `replace`, its save is lost. No other server can save then, because it needs the page's lock, which
+        all machines share if their state is in PostgreSQL.
         """
         aside = temporary_name("aside")
         linked = self._link(name, aside)

@@ -140,7 +140,10 @@ class FileSet:
         return None
 
     def staged_name(self, path: str) -> str:
-        """Return a new name for a staged file beside `path`; recovery finds the page by the digest of its name in it."""
+        """Return a new name for a staged file beside `path`.
+
+        It contains a digest of the page's name, by which recovery finds the page.
+        """
         return temporary_name(name_digest(self.real(path).rpartition("/")[2]))
 
     def beside(self, path: str, staged: str) -> bytes | None:

@@ -36,7 +36,7 @@ class OutsideRecord:
 
 
 class _FilesCompared(NamedTuple):
-    """Pages that changed, newest lines of pages that are missing, and all pages without a history."""
+    """Pages that changed, the newest history lines of pages that are missing, and all pages without a history."""
 
     changed: Sequence[str]
     missing: Sequence[Revision]

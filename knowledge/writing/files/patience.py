@@ -8,7 +8,8 @@ from time import monotonic
 from knowledge.errors import KeepsChanging
 
 KEEPS_TRYING_S = 10.0
-"""Shorter than others wait for the page (`page_locks.LONGEST_WAIT_S`), so that they still get a turn after an act gives up."""
+"""Seconds for which an act keeps trying. Others wait longer than this for the page (`page_locks.LONGEST_WAIT_S`), so
+that they still get a turn after the act has given up."""
 LEAST_TRIES = 5
 """Tries that are made in any case: if each takes seconds, the time limit alone would end the act after the first."""
 

@@ -247,7 +247,7 @@ class Recovery:
     async def _put(self, path: str, over: bytes | None, raw: bytes | None, *, like: str | None) -> bytes | None:
         """Write `raw` to the page, which held `over`, and return what it holds then.
 
-        Later saves are kept and merged; a page that was to be removed stays then.
+        A later save is kept and merged. If the page was to be removed (`raw` is None) and has a later save, it stays.
         """
         for _ in range(TRIES):
             seen = await anyio.to_thread.run_sync(self._files.read, path)

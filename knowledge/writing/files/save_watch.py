@@ -25,7 +25,8 @@ LET_GO_S = 2.0
 DISPLACED_LOOK_S = 0.05
 """How often displaced files are checked, by their descriptors, for late writes."""
 MOST_EXTENSIONS = 3
-"""How often that time is extended, because somebody is writing to the file or a late save could not be kept yet."""
+"""How often `LET_GO_S` is extended because somebody is writing to the file, or because a late save could not be kept
+yet."""
 MOST_DISPLACED = 128
 LAST_LOOK_S = 2.0
 """Seconds for the last check when the server stops, which must not keep a person waiting."""

@@ -18,7 +18,8 @@ from knowledge.history.ports import Ledger, Revision
 STALE_S = 10.0
 """A save more than this many seconds after our newest write counts as intended, even if its author had not seen that write."""
 SAME_S = 0.5
-"""The same for a save equal to an earlier state: after that time it is a person undoing a change, not an editor's old buffer."""
+"""A save that is equal to an earlier state counts as intended after this many seconds: then it is a person undoing a
+change, not an editor's old buffer."""
 NEAR = 24
 """How many states are compared first; more are compared only while the nearest is among the oldest."""
 PATIENCE = 10
@@ -35,10 +36,11 @@ Lines = frozenset[bytes | tuple[bytes, int]]
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A save that was made without our newest write (`newest`, made at `at` from `before`), from the state `read`.
+    """A save that was made from the state `read`, without our newest write.
 
-    `intended`: it is exactly that state, and was made long enough after our write to be a person's undo. `by_acts`: only acts of the
-    server lie between `read` and `newest`.
+    `newest` is the state after that write, `before` the state before it, and `at` its time. `intended` is true if the
+    save is exactly the state `read`, and was made long enough after our write to be a person's undo. `by_acts` is true
+    if only acts of the server lie between `read` and `newest`.
     """
 
     read: bytes
@@ -164,7 +166,10 @@ class Lineage:
         return best if best is not None and await self._is_related(path, save, best) else None
 
     async def _is_related(self, path: str, save: Lines, revision: str) -> bool:
-        """Return whether the two share half of the shorter one's lines; a page rewritten from scratch comes from no state."""
+        """Return whether `save` and the state at `revision` share half of the shorter one's lines.
+
+        A page that was rewritten from scratch comes from no state.
+        """
         state = await self._lines(path, revision) or frozenset()
         return 2 * len(state & save) >= min(len(state), len(save)) > 0
 

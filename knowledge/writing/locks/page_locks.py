@@ -31,7 +31,8 @@ SLOTS = 256
 """Number of lock files. An act on very many pages may hold all of them, and some systems let a process open only 1,000 files."""
 LONGEST_WAIT_S = 15.0
 POLLING_S = 1.5
-"""Seconds that a writer polls before it queues. If shorter, more of the early writers wait long; if longer, more of all do."""
+"""Seconds that a writer polls before it queues. With a shorter time, more of the early writers wait long; with a
+longer one, more of all writers do."""
 FIRST_PAUSE_S = 0.002
 LONGEST_PAUSE_S = 0.25
 PAUSE_GROWTH = 1.6

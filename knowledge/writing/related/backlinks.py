@@ -100,7 +100,10 @@ class Backlinks:
         return sorted(page for page in await self._candidates(path, [_stem(path)]) if is_markdown(page))
 
     async def captured(self, old: str, new: str) -> list[str]:
-        """Return the pages with links to other pages that would lead to the page at `old` once it is at `new`, because of its name."""
+        """Return the pages whose links to other pages would lead to the page at `old` once that page is at `new`.
+
+        Such a link is by name, and the page gets that name with its new path.
+        """
         own = await anyio.to_thread.run_sync(self._text, old)
         if own is None:
             return []

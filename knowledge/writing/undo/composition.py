@@ -18,7 +18,7 @@ from knowledge.writing.undo.page_places import PagePlaces, relink
 from knowledge.writing.undo.past_act import PastAct, PastFile, Take, UndoConflict
 
 Content = Callable[[str, str], Awaitable[bytes]]
-"""Returns the bytes of a page at a revision: its path then, the revision."""
+"""Returns the bytes of a page, given the path that it had then and its revision."""
 NOW = 2**62
 """The time after every line."""
 ONLY_TOGETHER = "the text from before can't be taken here alone: take it in every conflict of this page, or leave it"
@@ -71,9 +71,9 @@ class Composition:
     decided: list[UndoConflict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     left: dict[int, PastAct] = field(default_factory=dict)
-    """The acts, by their first lines, of which a part stays.
+    """The acts of which a part stays, by the ids of their first lines.
 
-    Nobody has decided a conflict, or the page is gone and may come back with that part.
+    A part stays if nobody has decided its conflict, or if its page is gone and may come back with that part.
     """
     _pages: dict[str, _Page] = field(default_factory=dict)
     _reverts: defaultdict[str, list[_Revert]] = field(default_factory=lambda: defaultdict(list))
@@ -245,7 +245,7 @@ class Composition:
             self._put(path, before)
 
     def _settle_text(self, path: str, page: _Page, revert: _Revert) -> None:
-        """Merge the way back into the current page."""
+        """Merge the change from `revert.after` back to `revert.before` into the current page."""
         after, now, before = self._then(revert.after), self._current(page), self._then(revert.before)
         if is_canvas(path):
             # Its links are right already; the lines of its JSON can't be merged.

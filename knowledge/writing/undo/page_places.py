@@ -45,7 +45,10 @@ class PagePlaces:
         self.returned[self.in_fact(path, time)] = to
 
     def since(self, time: int) -> Mapping[str, tuple[str, str]]:
-        """Return the present and the resulting path of each page that would not be at its path of that time, by that path."""
+        """Return the pages that would not be at the path that they had at `time`.
+
+        The keys are those paths; each value is the page's present path and the path that it would have.
+        """
         then = {path: path for path in self.returned}
         for id_, step in self._steps:
             if id_ > time:
@@ -69,8 +72,9 @@ def relink(
 ) -> str:
     """Return a text of the page that was at `page`, with its links leading to where their targets will be.
 
-    `moved` is from `PagePlaces.since` for the time of the text, `present` are the targets of links now, and `also` are paths of pages
-    that will exist besides. With `only`, other links stay as they are.
+    `moved` is the result of `PagePlaces.since` for the time of the text. `present` finds the targets of links as they
+    are now, and `also` are the paths of further pages that will exist. Links for which `only` returns False stay as
+    they are.
     """
     if not moved:
         return text

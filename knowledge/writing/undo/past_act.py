@@ -101,9 +101,10 @@ class UndoRequest:
 class UndoConflict:
     """A part of a change that can't be taken back without touching what came later, with both sides.
 
-    `kind`: `text` is a passage of a page; `page` is a whole page, where None means that there is none; `place` is the path of a page.
-    `before` is the side before the change, `now` the current one. `choices` are the sides that can be taken, `taken` the one that is.
-    `id` stays the same whichever sides other conflicts take, and as long as both sides have these texts.
+    `kind`: `text` is a passage of a page; `page` is a whole page, where None means that there is none; `place` is the
+    path of a page. `before` is the side before the change, `now` the current one. `choices` are the sides that can be
+    taken, and `taken` is the side that was. `id` stays the same as long as both sides have these texts, whichever sides
+    are taken of other conflicts.
     """
 
     id: str
@@ -122,9 +123,10 @@ class UndoConflict:
 class UndoAnswer:
     """The outcome of taking acts back.
 
-    `done`: all of it; `partial`: without the parts in `conflicts`, which stay as they are now; `conflict`: nothing is written, because
-    all of it is in conflict; `unchanged`: nothing is left of it. `pages` are all pages that were written, `gone` those that were
-    removed. `undone` are the acts that were taken back completely. `decided` are the conflicts for which a side was chosen.
+    `done`: all of it; `partial`: without the parts in `conflicts`, which stay as they are now; `conflict`: nothing is
+    written, because all of it is in conflict; `unchanged`: nothing of the acts is left to take back. `pages` are all
+    pages that were written, `gone` those that were removed. `undone` are the acts that were taken back completely.
+    `decided` are the conflicts for which a side was chosen.
     """
 
     status: Literal["done", "partial", "conflict", "unchanged"]

@@ -1,4 +1,4 @@
-"""Taking changes back: finds them, rehearses it, and does it."""
+"""Takes changes back: finds the acts, rehearses the undo, and carries it out."""
 
 from __future__ import annotations
 
@@ -138,7 +138,10 @@ class Undo:
         return [act]
 
     async def _undone(self, first: int) -> Mapping[int, int]:
-        """Return the acts from record `first` on that are taken back, each with the record of the undo, which is not undone itself."""
+        """Return the acts from record `first` on that were taken back, each with the record of its undo.
+
+        An undo that was taken back itself does not count.
+        """
         by: dict[int, int] = {}
         before = (await self._ledger.chain_end())[0] + 1
         while found := await self._ledger.scan(AuditScan(before, first + 1, ((TAKES_BACK,),)), limit=BATCH):

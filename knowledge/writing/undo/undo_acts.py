@@ -127,7 +127,7 @@ class UndoActs:
         return raw
 
     async def _origins(self, path: str, raw: bytes) -> Sequence[Origin]:
-        """Return what is known about the origins of the page's units, which was at `path`."""
+        """Return the known origins of the units in `raw`, the bytes of the page that was at `path`."""
         if is_canvas(path):
             return ()
         tracked = await self._ledger.tracked(path)
