@@ -31,8 +31,9 @@ async def follow(
 
     `counts` chooses other files than documents.
 
-    Both callbacks run on the event loop; `ready` when no later change can be missed. For a folder that was moved or
-    removed its own path is given, not those of its documents; `""` is the root. Returns if the system stops watching.
+    Both callbacks run on the event loop; `ready` is called once no later change can be missed. For a folder that was
+    moved or removed, its own path is given and not those of its documents; `""` is the root. Returns if the system
+    stops watching.
 
     Raises:
         OSError: the system cannot watch, for example because it watches too many folders already.

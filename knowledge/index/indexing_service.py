@@ -38,7 +38,8 @@ RENEW_LOOK_S = 2.0
 """Seconds between checks for chunks without a vector, which cost next to nothing."""
 RESTS = 3
 LONGEST_REST_S = 0.5
-"""The longest pause before a page that keeps changing is indexed again (three times as long as indexing took): writers come first."""
+"""The longest pause before a page that keeps changing is indexed again. Up to this limit, the pause is three times
+as long as the last indexing took, because writers come first."""
 MOST_EVENTS = 100
 MOST_PENDING = 5_000
 
@@ -54,8 +55,8 @@ class IndexingService:
     `rebuild` replaces a damaged index with an empty one (`SqliteIndexStore.rebuild`). `wanted` returns the identity in
     the current settings, because a person may choose another embedder meanwhile. An empty index begins with the
     embedder `at_once`, if given, so that it can be searched before the wanted one has embedded everything. `settle_s`
-    after a comparison without differences the keyword index is caught up anyway, because a killed process may have left
-    it behind; until then a quiet start loads no engine.
+    seconds after a comparison without differences, the keyword index is caught up anyway, because a killed process may
+    have left it behind; until then a quiet start loads no engine.
     """
 
     def __init__(

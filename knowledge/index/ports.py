@@ -93,7 +93,8 @@ class RanksPages(Protocol):
     ) -> Sequence[Scored]:
         """Return at most `limit` pages that have any of the terms, best first; `seq` is the first chunk of the page.
 
-        BM25 as for chunks, over the lengths and frequencies of the field. A page may be listed twice while it is indexed.
+        The pages are ranked by BM25, as chunks are, but with the lengths and frequencies of the field `by`. A page may
+        be listed twice while it is being indexed.
         """
         ...
 

@@ -24,16 +24,17 @@ log = logging.getLogger(__name__)
 BATCH, FIRST_BATCH, SMALLEST_BATCH = 256, 64, 32
 """Chunks embedded between two writes, which is the most that a killed process loses; the first batch is smaller."""
 BATCH_S = 5.0
-"""Target duration of a batch: a slow embedder gets smaller batches, so that progress is shown and stored as often."""
+"""Target duration of a batch: a slow embedder gets smaller batches, so that its progress is shown and stored just as
+often."""
 NO_VECTOR = (b"", bytes(32))
 """Stored for a chunk whose embedder was unavailable."""
 
 
 async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity | None) -> None:
-    """Prepare `index` for `wanted`; an empty one for `at_once` instead, if given.
+    """Prepare `index` for vectors of `wanted`, or for those of `at_once` if the index is empty and `at_once` is given.
 
-    `at_once` is always available, so that a first index need not wait for a slow embedder. When the index is
-    filled, begin again with `wanted`.
+    `at_once` is always available, so that a first index need not wait for a slow embedder. When the index is filled,
+    call this again with `wanted`.
     """
     recorded = (await index.space()).identity
     emptied = recorded.recipe != wanted.recipe  # by `index.begin`, with all vectors

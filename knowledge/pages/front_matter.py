@@ -26,7 +26,11 @@ _YES = frozenset({"true", "yes", "on", "1"})
 
 
 class FrontMatter(NamedTuple):
-    """`body` is the index, from 0, of the first line after it; `problem` is a sentence, empty if there was no problem."""
+    """The front matter of a document.
+
+    `body` is the index, from 0, of the first line after the front matter. `problem` is a sentence, empty if there was
+    no problem.
+    """
 
     body: int
     metadata: Mapping[str, object]

@@ -27,9 +27,10 @@ _PATH_PART = re.compile(r"(?:&#?\w{1,32};|[^#?&]|&)*+")
 class LinkTargets:
     """The possible targets of links.
 
-    `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the files that a
-    wiki link of that name may mean, ignoring case: pages by file name without suffix, title or alias, others by file name.
-    With `by_name` ordinary links are found like that, too, if there is nothing at their path; that is Obsidian's way.
+    `exists` says whether a file or a folder has that path ("" is the root, which exists). `called` returns the files
+    that a wiki link of that name may mean, ignoring case: pages by file name without suffix, title or alias, others by
+    file name. With `by_name`, an ordinary link is looked up by name too if there is nothing at its path, as Obsidian
+    does.
     """
 
     exists: Callable[[str], bool]
@@ -38,7 +39,10 @@ class LinkTargets:
 
 
 def resolve_path(page: str, path: str, names: LinkTargets, *, wiki: bool) -> str | None:
-    """Return the path that a link of `page` with this `path` leads to, or None; if several files have the name, the nearest."""
+    """Return the path that a link of `page` with this `path` leads to, or None.
+
+    Of several files with the name, it is the nearest.
+    """
     if not wiki or "/" in path:
         meanings = _meanings_of_wiki_path(page, path) if wiki else _meanings(page, path)
         if (found := next((meaning for meaning in meanings if names.exists(meaning)), None)) is not None:

@@ -12,13 +12,14 @@ from knowledge.pages.paths import INDEX_NAME, parent
 from knowledge.pages.vault import Vault
 
 TEMPLATES = "_templates"
-"""The folder of page templates: placeholders in them are no mistakes."""
+"""The folder of page templates, in which placeholders are not mistakes."""
 
 
 class OwnPages:
-    """Answers whether a page is the person's own. Each `exclude` names files and folders relative to the `_index.md` with it.
+    """Answers whether a page is the person's own: not a template, and not excluded by the settings or an `_index.md`.
 
-    Nor are templates: those below `_templates`, and those in the folder that Obsidian's settings name.
+    The patterns under `exclude` in an `_index.md` are relative to its folder. Templates are the pages below
+    `_templates` and those in the folder that Obsidian's settings name.
     """
 
     def __init__(self, rules: Iterable[tuple[str, Sequence[str]]], settings: VaultSettings | None = None) -> None:

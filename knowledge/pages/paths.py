@@ -20,7 +20,7 @@ LEARNINGS_FOLDER = "_learnings"
 
 LONGEST_PATH = 1024
 HEADING_SEPARATOR = " > "
-"""Between the headings of a heading path, such as `Set up > On Linux`."""
+"""The text between two headings of a heading path, such as `Set up > On Linux`."""
 
 ACTING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """Characters that make a terminal or a page show something other than the text, written for use inside a regular

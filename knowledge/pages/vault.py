@@ -28,9 +28,10 @@ from knowledge.pages.paths import LONGEST_PATH, ancestors, clean_path, is_clean,
 from knowledge.state.ports import Stamp
 
 LARGEST_BYTES = 32 * 1024 * 1024
-"""The largest page that is read. How much text a call can send is limited by `LONGEST_CONTENT` in
-`mcp_server/toolsets/knowledge/schemas.py`, and that by `LONGEST_LINE` in `mcp_server/transport/stdio.py`; a form on the site by
-`LARGEST_FORM` in `mcp_server/web/page_context.py`."""
+"""The largest page that is read. Other limits are related to it. `LONGEST_CONTENT` in
+`mcp_server/toolsets/knowledge/schemas.py` limits the text in a call, `LONGEST_LINE` in
+`mcp_server/transport/stdio.py` the whole message, and `LARGEST_FORM` in `mcp_server/web/page_context.py` a form on
+the site."""
 MOST_PROBLEMS = 200
 OBSIDIAN_FOLDER = ".obsidian"
 LARGEST_SETTING = 64 * 1024
@@ -325,7 +326,7 @@ class Vault:
         return stamp_of(status) if stat.S_ISREG(status.st_mode) else None
 
     def is_obsidian(self) -> bool:
-        """Return whether Obsidian keeps its settings here, so that links are meant as it reads them."""
+        """Return whether Obsidian keeps its settings here; then links mean what Obsidian takes them to mean."""
         try:
             return stat.S_ISDIR(os.lstat(self._absolute(OBSIDIAN_FOLDER)).st_mode)
         except OSError:

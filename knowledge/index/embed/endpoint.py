@@ -60,7 +60,7 @@ class Endpoint:
     multilingual: bool = False
 
     def __repr__(self) -> str:
-        """Return it without the key."""
+        """Return the endpoint as text, without the key."""
         return f"Endpoint({shown_address(self.url)!r}, {self.model!r})"
 
 
@@ -185,7 +185,10 @@ class EndpointEmbedder:
         return await self._parts(texts)
 
     async def _parts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts that were refused together, by halving the batch, and then a single text."""
+        """Return the vectors of texts that were refused together.
+
+        The batch is halved until the refused text is alone; then that text is cut to its first half, again and again.
+        """
         if len(texts) > 1:
             halves = texts[: len(texts) // 2], texts[len(texts) // 2 :]
             return np.concatenate([await self._again(half) for half in halves])

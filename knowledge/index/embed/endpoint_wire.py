@@ -35,7 +35,7 @@ class WrongLength(MalformedReply):
 
 
 def embeddings_url(base: str) -> str:
-    """Return the address to post to: below `base` (`http://localhost:11434/v1`), or `base` itself if it ends with it."""
+    """Return the address to post to: `base` (`http://localhost:11434/v1`) with `/embeddings` at its end."""
     parts = urlsplit(base)
     path = parts.path.rstrip("/")
     return urlunsplit(parts._replace(path=path if path.endswith("/embeddings") else f"{path}/embeddings"))
@@ -57,7 +57,7 @@ def sendable(text: str) -> str:
 def vectors_of(reply: bytes, count: int, dimensions: int) -> NDArray[np.float32]:
     """Return the `count` vectors in the order of the texts, each of `dimensions` numbers (0: of any one length).
 
-    A row may contain NaN, but of several rows not all may.
+    Rows that contain NaN are accepted, unless all of several rows do.
 
     Raises:
         MalformedReply: the number of vectors is wrong, their indexes or lengths don't match, or it is not such a reply.

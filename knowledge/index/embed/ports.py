@@ -52,8 +52,9 @@ EmbedderOf = Callable[[IndexIdentity], Awaitable[Embedder]]
 class KnownEmbedders:
     """The embedders of a process by identity; while an index changes from one to another, both are needed.
 
-    `load` builds each at its first use, in a thread, once. `check` raises `EmbedderUnavailable` if it turns out to be a
-    different model. After a failure it is not tried for `rest_s`, so that searches don't wait for it again and again.
+    `load` builds each embedder once, in a thread, at its first use. `check` raises `EmbedderUnavailable` if the
+    embedder turns out to be a different model. After a failure, an embedder is not tried again for `rest_s` seconds, so
+    that searches don't wait for it again and again.
     """
 
     def __init__(

@@ -21,9 +21,11 @@ BITS = 256
 CODE_BYTES = BITS // 8
 LANES = BITS // 64
 CANDIDATES = 2_500
-"""Chunks chosen by comparing codes, whose signs are then multiplied with the question's own numbers (kb/decisions/0005)."""
+"""The number of chunks chosen by comparing codes. The signs in their codes are then multiplied with the question's
+own numbers (kb/decisions/0005)."""
 RESCORED = 500
-"""Chunks that are scored by their vectors, the costliest step. With no more chunks than this, the search is exact."""
+"""The number of chunks that are scored by their vectors, the costliest step. If the index has no more chunks than
+this, the search is exact."""
 BATCH = 50_000
 MEMORY_BYTES = 64 << 20
 """Usual limit for half-precision vectors in memory: 131,072 chunks of 256 numbers. If there are more, all stay in the store."""

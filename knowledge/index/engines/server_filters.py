@@ -26,6 +26,9 @@ def filter_words(filters: Filters | None) -> list[tuple[str, str]]:
 
 
 def sources_of(source: str) -> Sequence[str]:
-    """Return `source` and the kinds that it is one of: the sources in a filter that admit it (`zulip:design`, `zulip`)."""
+    """Return `source` and the kinds that it belongs to (`zulip:design`, `zulip`).
+
+    A filter by any of these admits it.
+    """
     parts = source.split(":")
     return [":".join(parts[:n]) for n in range(len(parts), 0, -1)]

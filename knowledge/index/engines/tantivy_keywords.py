@@ -24,9 +24,10 @@ from knowledge.private_files import private_folder
 from knowledge.state.ports import Delta, Filters, IndexPosition, IndexStore, NameRow, TextRow
 
 SHAPE = 2
-"""Goes up when the schema changes; a folder of another shape is replaced."""
+"""Raise it when the schema changes; a folder of another shape is replaced."""
 AT_ONCE = 500
-"""Terms and documents of a question that takes half a millisecond, less than a thread needs to wake."""
+"""A question with at most this many terms and documents runs without a thread: it takes half a millisecond, less
+than a thread needs to wake."""
 BATCH = 5_000
 ROWS_PER_COMMIT = 20_000
 SMALL_COMMITS = 3

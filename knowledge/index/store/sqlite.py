@@ -122,11 +122,17 @@ class SqliteIndexStore:
         return await self._database.bulk(partial(sqlite_vectors.lacking, after, limit))
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
-        """Store these vectors beside those in use; False, and nothing stored, if `of` is not the configured embedder."""
+        """Store these vectors beside those in use.
+
+        Returns False and stores nothing if `of` is not the configured embedder.
+        """
         return await self._database.write(partial(sqlite_vectors.supply, vectors, of, fence))
 
     async def swap(self, *, fence: int) -> bool:
-        """Use the supplied vectors from now on; False, and nothing done, while a chunk lacks one."""
+        """Use the supplied vectors from now on.
+
+        Returns False and does nothing while a chunk lacks one.
+        """
         return await self._database.write(partial(sqlite_vectors.swap, fence))
 
     async def renewal(self) -> Progress | None:
@@ -220,7 +226,8 @@ class SqliteIndexStore:
     ) -> tuple[Sequence[DirectoryRecord], Sequence[DocumentRecord]]:
         """Return subdirectories and documents right below, each by path, at most `limit` of each.
 
-        Only those after the paths `folders_after` and `documents_after`; none of a kind with None.
+        Only subdirectories after the path `folders_after` and documents after the path `documents_after` are returned;
+        none of a kind whose path is None.
         """
 
         def look(c: apsw.Connection) -> tuple[Any, Any]:

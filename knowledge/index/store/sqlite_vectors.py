@@ -70,7 +70,10 @@ def _lacking(c: apsw.Connection) -> str:
 
 
 def supply(vectors: Mapping[bytes, tuple[bytes, bytes]], of: IndexIdentity, fence: int, c: apsw.Connection) -> bool:
-    """Store these vectors beside those in use; False, and nothing stored, if `of` is not the configured embedder."""
+    """Store these vectors beside those in use.
+
+    Returns False and stores nothing if `of` is not the configured embedder.
+    """
     require_fence(fence, c)
     # The embedder was changed while these were made: vectors of two models can't be compared.
     if not space(c).wanted.same_vectors(of):
@@ -83,7 +86,10 @@ def supply(vectors: Mapping[bytes, tuple[bytes, bytes]], of: IndexIdentity, fenc
 
 
 def swap(fence: int, c: apsw.Connection) -> bool:
-    """Use the supplied vectors from now on; False, and nothing done, while a chunk lacks one."""
+    """Use the supplied vectors from now on.
+
+    Returns False and does nothing while a chunk lacks one.
+    """
     require_fence(fence, c)
     found = space(c)
     if c.execute(f"SELECT 1 {_lacking(c)} LIMIT 1", (0,)).fetchall():

@@ -109,7 +109,7 @@ class _Scanner:
     no_comment_end: bool = False
     """Whether the rest of the text is known to have no `%%`, so that it is searched only once, not for each `%%` line."""
     no_rule: str = ""
-    """A character; the rest of this line is known not to be a rule made of it."""
+    """A character of which the rest of this line is known not to be a rule; "" if nothing is known."""
 
     def run(self, first: int) -> Scan:
         lines = self.lines

@@ -17,10 +17,10 @@ _DEFINED_TARGET = re.compile(
     r"^ {0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:\n[ \t]*(?=\S+[ \t]*$))?(?:<([^<>\n]+)>|(\S+))",
     re.MULTILINE,
 )
-# As in Obsidian: a formula in a line begins and ends without a blank, so that prices are none.
+# As in Obsidian, a formula in a line begins and ends without a blank, so that prices are not formulas.
 _FORMULA = re.compile(r"\$\$.+?\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]*?[^\s\\$]\$(?![\d$])", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
-# As in Obsidian, everything but white space and punctuation; of the latter also that of Chinese and Japanese.
+# As in Obsidian, everything but white space and punctuation, including the punctuation of Chinese and Japanese.
 _TAG = re.compile(
     r"#([^\s\x00-\x1f\x7f-\x9f!\"#$%&'()*+,.:;<=>?@\[\\\]^`{|}~\u2000-\u200c\u200e-\u206f\u2e00-\u2e7f"
     r"\u3000-\u3003\u3008-\u3020\u30fb\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3e\uff5b-\uff65]+)"
@@ -144,9 +144,9 @@ def formulas(text: str) -> list[tuple[int, int]]:
 
 
 def link_targets(text: str) -> list[tuple[str, bool]]:
-    """Return the targets of wiki links, embeds and relative links in order, once each, and whether it is a wiki link.
+    """Return the targets of wiki links, embeds and relative links, in order and once each.
 
-    `text` has no code in it.
+    Each comes with whether it was written as a wiki link or embed. `text` has no code in it.
     """
     found: list[tuple[int, str, bool]] = []
     if "[[" in text:

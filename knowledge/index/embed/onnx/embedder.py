@@ -32,7 +32,9 @@ Encoded = Sequence[int]
 
 
 def open_model(path: Path, *, digest: str = "", threads: int = 0) -> OnnxModel:
-    """Return the model in a folder or file, not loaded yet. With `digest`, only if its files are still the same.
+    """Return the model in a folder or file, not loaded yet.
+
+    If `digest` is given, the files must still have that digest.
 
     Raises:
         EmbedderUnavailable: there is no usable model, or its digest differs.

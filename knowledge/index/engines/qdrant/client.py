@@ -28,8 +28,9 @@ def open_client(url: str, key: str | None, *, grpc: bool, grpc_port: int) -> Asy
     """Return a client; nothing is sent yet."""
     return AsyncQdrantClient(
         url=url,
-        # The server sends a compressed answer in several small packets, and delays the second by 40 ms until the first is
-        # acknowledged. And not as `api_key`: over plain HTTP that raises a Python warning. The line logs one instead.
+        # The server sends a compressed answer in several small packets, and delays the second by 40 ms until the first
+        # is acknowledged. The key is a header and not `api_key`: over plain HTTP, that raises a Python warning.
+        # `QdrantLine` logs one instead.
         headers={"accept-encoding": "identity"} | ({"api-key": key} if key else {}),
         prefer_grpc=grpc,
         grpc_port=grpc_port,
