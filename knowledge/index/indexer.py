@@ -42,7 +42,8 @@ APART_BYTES = 4_000_000
 KEYWORD_EVERY_S = 2.0
 """How often a long run brings the keyword index up to date, so that searches find what is stored."""
 EMBED_S = 30.0
-"""How long pages wait for the vectors of a batch; then they are stored without, and get them later."""
+"""Seconds that pages wait for the vectors of a batch. After that, they are stored without vectors and get them
+later."""
 TURN_S = 0.001
 RACY_NS = 2_000_000_000
 """A file modified this shortly before it was read may have been written again with the same timestamp: clocks are coarse."""
@@ -92,7 +93,8 @@ class _IndexingRun:
     marks: list[Touch] = field(default_factory=list)
     """Changes, stored before all others, that give the documents of `late` jobs a stamp that no file has."""
     new_marks: set[str] = field(default_factory=set)
-    """Documents of `late` jobs that are not in the index yet: they are recorded with that stamp, and again at the end."""
+    """Documents of `late` jobs that are not in the index yet: they are recorded with a stamp that no file has, and
+    again at the end."""
     apart: deque[_PageApart] = field(default_factory=deque)
     """Pages that another process indexes, after `jobs`; removals and `late` jobs wait until they are stored."""
     apart_late: deque[_PageApart] = field(default_factory=deque)
@@ -118,8 +120,9 @@ class _Ready:
 class Indexer:
     """Makes an `IndexStore` and a keyword index equal to the files.
 
-    `keyword` and `embedder` build the engines when they are first needed, because loading them takes time and memory that
-    a run without work should not cost. `apart` indexes the pages that it takes; without it all are indexed here.
+    `keyword` and `embedder` build the engines when they are first needed, because loading them takes time and memory
+    that a run without work should not cost. `apart` indexes the pages that it takes; without it, all pages are indexed
+    here.
     """
 
     def __init__(
@@ -578,7 +581,8 @@ class Indexer:
             except TooMuchWork as error:
                 again = isinstance(error, WorkerEnded) and step[0].path not in tried
                 if len(step) > 1 or again:
-                    # Half as many, until the one is found that is too much. A process that was killed gets a second try.
+                    # Half as many pages, until the one page that is too much is found. A process that was killed gets a
+                    # second try.
                     tried.add(step[0].path)
                     pages.extendleft(reversed(step))
                     most = max(1, len(step) // 2)
@@ -657,7 +661,10 @@ def _turns_for_others() -> Iterator[None]:
 
 
 def _marked(run: _IndexingRun, outcome: Outcome) -> Outcome:
-    """Return `outcome`; if its page is one of `new_marks`, with a stamp that no file has, so that it counts as changed."""
+    """Return `outcome`.
+
+    If its page is one of `new_marks`, it gets a stamp that no file has, so that the page counts as changed.
+    """
     if not isinstance(outcome, Prepared) or outcome.path not in run.new_marks:
         return outcome
     run.new_marks.discard(outcome.path)

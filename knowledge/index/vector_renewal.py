@@ -46,7 +46,10 @@ async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity
 
 
 class Renewal:
-    """Gives every chunk a vector of the wanted embedder. `turn` is a lock that writers of vectors in use hold."""
+    """Gives every chunk a vector of the wanted embedder.
+
+    `turn` is the lock for writing or exchanging the vectors in use.
+    """
 
     def __init__(
         self,

@@ -154,7 +154,7 @@ class Origin:
 
     @property
     def name(self) -> str:
-        """What the source is called in sentences."""
+        """The name of the source in sentences."""
         return self.alias or self.source
 
 
@@ -279,7 +279,10 @@ class MergePlan:
 
 @lru_cache(maxsize=20_000)
 def unit_digest(text: str) -> bytes:
-    """Return 16 bytes that identify a unit: a hash of its text, white space folded, so that wrapping and indenting keep it."""
+    """Return 16 bytes that identify a unit.
+
+    They are a hash of its text with white space folded, so that wrapping and indenting do not change them.
+    """
     return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 

@@ -70,7 +70,7 @@ def _with_ends_of(text: str, base: str) -> str:
 
 
 def _with_front_of(text: str, base: str) -> str:
-    """Return `text`; if it has no front matter, with that of `base` and the blank lines below it.
+    """Return `text`, with the front matter of `base` and the blank lines below that if it has no front matter of its own.
 
     An empty front matter at the beginning of `text` is removed, and none is added.
     """

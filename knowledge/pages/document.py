@@ -206,7 +206,7 @@ def _bare(text: str) -> str:
 
 
 def _most_similar(headings: Sequence[Heading], name: str) -> list[str]:
-    """Return the paths of the headings, those first that are most like the name: by words in common, then by spelling."""
+    """Return the paths of the headings, those most similar to the name first: by words in common, then by spelling."""
     asked = _bare(name[:LONGEST_COMPARED])
     wanted = set(_WORDS.findall(asked))
     compared = difflib.SequenceMatcher(autojunk=False)

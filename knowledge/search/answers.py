@@ -57,8 +57,9 @@ class Citing:
 class PageReading:
     """Tier 2: a page. `text` begins at the requested offset and continues at `next_offset`, which is None at the end.
 
-    `links` are paths of the pages that it links to, `backlinks` of those that link to it; `note` counts those left out. `cited_by`
-    lists the newest citations first; it is empty if no connected service could cite a page.
+    `links` are the paths of the pages that it links to, and `backlinks` those of the pages that link to it; `note`
+    counts the paths left out. `cited_by` lists the newest citations first; it is empty if no connected service could
+    cite a page.
     """
 
     path: str

@@ -124,7 +124,10 @@ class CanvasSearch:
         return [FoundCanvas(one[2], one[3], data) for one, data in zip(best_first, untrusted, strict=True)]
 
     def _looked_at(self, known: Mapping[str, _SearchedCanvas]) -> dict[str, _SearchedCanvas]:
-        """Return the canvases as they are now. One that has not changed is the same object, whose words are known."""
+        """Return the canvases as they are now.
+
+        A canvas that has not changed stays the same object, whose words are already known.
+        """
         now = self._canvases.all()
         return {
             path: known[path] if path in known and known[path].canvas is canvas else _searched(path, canvas)

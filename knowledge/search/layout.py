@@ -44,7 +44,11 @@ def hit_cost(hit: Hit) -> int:
 
 
 def json_length(text: str) -> int:
-    """Return the length of `text` as JSON, in which these characters are escaped; other control characters are rare."""
+    """Return the length of `text` in JSON.
+
+    There, line feeds, quotes, backslashes and tabs take one more character each; other control characters are too rare
+    to count.
+    """
     return len(text) + text.count("\n") + text.count('"') + text.count("\\") + text.count("\t")
 
 

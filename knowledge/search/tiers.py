@@ -280,7 +280,7 @@ class Tiers:
         return replace(reading, links=linked.links, backlinks=linked.backlinks, note=note)
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
-        """Return path, bytes and revision of the page. The current one is kept as a base for later writes."""
+        """Return path, bytes and revision of the page. The current version is kept as a base for later writes."""
         try:
             found, file = await self._open(asked)
         except NoSuchPath:
@@ -415,7 +415,7 @@ class Tiers:
         return await anyio.to_thread.run_sync(self._vault.files, paths)
 
     async def place(self, path: str) -> Literal["page", "directory", ""]:
-        """Return the page or directory at exactly that path.
+        """Return whether a page or a directory is at exactly that path, "" if neither is.
 
         Raises:
             InvalidPath: it is not a valid path.

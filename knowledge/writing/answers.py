@@ -124,7 +124,8 @@ class DismissalLine:
 class Disagreement:
     """Two claims that can't both be true, each with its origin. `kind` is what differs, such as `number` or `date`.
 
-    `confidence`, 0..1, is how sure it is that they contradict each other, times the confidence of the less credible side.
+    `confidence`, 0..1, is the certainty that they contradict each other, times the confidence of the less credible
+    side.
     """
 
     id: int

@@ -34,9 +34,9 @@ class FileEffect:
 class Effect:
     """The effect of an act on files.
 
-    `digest` (SHA-256, hexadecimal) stays the same as long as the same lines are added and removed in the same sections of the same
-    files, the stakes are the same and links lead to the same files, whatever else changes in the files. `revisions` are those of
-    the files as they were read.
+    `digest` (SHA-256, hexadecimal) depends on the lines that are added to and removed from each section of each file,
+    on the stakes, and on the files that links lead to. Any other change in the files leaves it the same. `revisions`
+    are those of the files as they were read.
     """
 
     digest: str

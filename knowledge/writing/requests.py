@@ -26,13 +26,14 @@ class Approval:
 class MergeRequest:
     """Knowledge for a page, one of its sections, or the best place under a directory. Times are aware UTC.
 
-    `against` are texts of the page that a person decided against: text that contradicts them replaces them. `earlier` are
-    requests for the same page that are carried out first, in the same act. `judgement` is a language model's opinion of the
-    request, None before one was asked. `repeats` are sentences in it (digests of `knowledge.pages.markdown.passages`) that its
-    writer had read in somebody else's text without naming that as the source, each with its origin.
-    `answers` are the host's judgements of statements that it was asked about. If `content` is empty, the server fetches what the
-    source says; `brought_from` is then that task or thread and its address. `inherits` is the source of the page that is cited, if its
-    text is not trusted: a new page is marked with it.
+    `against` are texts of the page that a person decided against: text that contradicts them replaces them. `earlier`
+    are requests for the same page that are carried out first, in the same act. `judgement` is a language model's
+    opinion of the request, None before one was asked. `repeats` are sentences of the request that its writer had read
+    in somebody else's text without naming that text as the source. Each is a digest of
+    `knowledge.pages.markdown.passages`, with its origin. `answers` are the host's judgements of statements that it was
+    asked about. If `content` is empty, the server fetches what the source says; `brought_from` is then that task or
+    thread and its address. `inherits` is the source of the page that is cited, if its text is not trusted: a new page
+    is marked with it.
     """
 
     actor: Actor

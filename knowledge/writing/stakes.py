@@ -45,7 +45,7 @@ class Appraiser:
         self._vault, self._ledger, self._files = vault, ledger, FileSet(vault)
 
     async def names(self, path: str, *requested: str) -> frozenset[str]:
-        """Return every name of the page at `path`: that one, its real path, and those by which it was requested.
+        """Return every name of the page at `path`: `path` itself, its real path, and the names by which it was requested.
 
         Raises:
             InvalidPath: it can't be a page, or is a link that leads out of the knowledge base or to nothing.

@@ -108,9 +108,10 @@ class Transaction:
             await self._accounted((path,), leftovers, self._patience())
 
     async def note_outside(self, path: str) -> None:
-        """Record the page as it is now if its history does not end with that: changed, removed, or new to the server.
+        """Record the page as it is now if its history does not end with that state.
 
-        As `mend` does, it restores text that somebody overwrote unknowingly.
+        The page was changed or removed, or it is new to the server. As `mend` does, it restores text that somebody
+        overwrote unknowingly.
 
         Raises:
             KnowledgeError: the page can't be read or locked.
@@ -259,7 +260,8 @@ class Transaction:
             left = await anyio.to_thread.run_sync(self._left_by_git, path, stale.newest, stale.at)
         if left is None:
             return None if stale.intended else (stale.read, stale.newest)
-        # States of other branches are in the history too, so only what our own write changed is compared. It may have made the page.
+        # States of other branches are in the history too, so only what our own write changed is compared. That write
+        # may also have created the page.
         before = stale.before or b""
         if not left.replaced:
             return None if stale.intended else (stale.read if stale.by_acts else before, stale.newest)
@@ -285,7 +287,7 @@ class Transaction:
         return False
 
     async def _restore(self, path: str, found: FoundPage, joined: bytes, leftovers: _Leftovers) -> bool:
-        """Write `joined`: the text that an editor overwrote unknowingly, merged with the text that it saved."""
+        """Write `joined`: the text that an editor overwrote unknowingly, merged with the text that the editor saved."""
         act = entries.restoring(path, joined)
         await self._attempt(act, await act.work({}), {path: found}, leftovers)
         return True

@@ -385,7 +385,8 @@ class Writer:
     async def undo(self, plan: WritePlan[UndoRequest, UndoAnswer], approval: Approval) -> tuple[UndoAnswer, int | None]:
         """Take the acts back as planned; return the outcome and the number of its audit record, None if nothing was written.
 
-        Faults that the pages have then are remarks, because a person has seen the effect, and the pages may have had them before.
+        Faults that the pages then have are reported as remarks, because a person has seen the effect, and the pages may
+        have had these faults before.
 
         Raises:
             EffectChanged: the effect would differ from the planned one.

@@ -73,8 +73,8 @@ class Fts5KeywordIndex:
     async def catch_up(self, store: IndexStore) -> int:
         """Add the store's rows that this index lacks, and return their number.
 
-        Each batch is one transaction, together with the position that it reaches. Of several processes one works and the
-        others return at once.
+        Each batch is stored in one transaction, together with the position that it reaches. Of several processes one
+        works and the others return at once.
         """
         try:
             return await self._take_all(store)
@@ -251,7 +251,8 @@ def _store(
     # The store has started over: the numbers mean other chunks now.
     started_over = delta.upto.generation != after.generation
     gone = [(seq,) for seq in delta.removed]
-    # The chunks of a page have adjacent numbers. One that a batch cuts in two is there twice, and both parts go with it.
+    # The chunks of a page have adjacent numbers. A page that a batch cuts in two has two rows, and both are deleted
+    # with it.
     pages = [(doc, list(group)) for doc, group in groupby(rows, key=itemgetter(1))]
     first = {group[0][0] for _, group in pages}
     filled = {

@@ -75,7 +75,7 @@ class StandbyKeyword(_Standby[KeywordIndex]):
         """Return the server's position.
 
         Raises:
-            EngineUnavailable: it is down, or of another generation, so that its numbers name other chunks.
+            EngineUnavailable: it is down, or it has another generation, whose numbers name other chunks.
         """
         position = await self.primary.position()
         if position.generation != (await self._store.position()).generation:

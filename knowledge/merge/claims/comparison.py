@@ -31,7 +31,7 @@ DifferenceKind = Literal["number", "unit", "date", "version", "negation", "anton
 SAME_SUBJECT = 0.62
 """Subject similarity, 0..1, from which different figures are a contradiction."""
 SWAPPED_SUBJECT = 0.74
-"""Subject similarity from which different figures are a contradiction although each side has a word that the other
+"""Subject similarity from which different figures are a contradiction even if each side has a word that the other
 lacks: "a small cluster has 2 CPUs per member", "8 GB of memory per member"."""
 NEARLY_SAME = 0.78
 """Subject similarity from which a negation or an antonym is a contradiction: "caching is enabled for static files"

@@ -56,7 +56,8 @@ WORDS_OF_A_KEY_LINE = 6
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 _INNER_ITEM = re.compile(r"\n[ \t]*(?=(?:[-+*]|\d{1,9}[.)])[ \t])")
-# A full stop and what closes behind it; the full stops of Chinese and Japanese; a hard line break; a blank line.
+# A full stop with closing quotes and brackets after it; the full stops of Chinese and Japanese; a hard line break; a
+# blank line.
 _SENTENCE_END = re.compile(
     r"[.!?][\"')\]*_\u201d\u00bb]*(?=\s)|[\u3002\uff01\uff1f]|(?:(?<! ) {2,}+|\\)(?=\n)|\n[ \t]*\n"
 )
@@ -83,7 +84,7 @@ _AROUND = ".,;:!?()[]{}\"'`_"
 _PLAIN_TOKEN = re.compile(r"[^\W\d][\w'-]*|[<>~\u00b1+-]?\d+(?:[.,]\d+)*%?[^\W\d]*|[-*]")
 _SLASHED_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 _CODE = frozenset({"fence", "code", "html", "comment"})
-# Kinds whose exact wording matters: in other words they would say something else.
+# Kinds whose exact wording matters: if they were reworded, they would say something else.
 _VERBATIM = _CODE | {"front", "row"}
 
 
@@ -99,7 +100,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class StatementReading:
-    """What a statement says, independent of its place on a page."""
+    """The content of a statement, independent of its place on a page."""
 
     text: str
     kind: str

@@ -351,7 +351,7 @@ class _InlineReader:
         for run in re.finditer(r"`+", body) if "`" in body else ():
             self._tick_runs.setdefault(run.end() - run.start(), []).append(run.start())
         self._openers: list[tuple[int, bool]] = []
-        self._closed = 0  # openers below it are in front of a link, and a link holds no other
+        self._closed = 0  # openers below it are before a found link: as a link holds no other, they begin none
         self._no_comment_end = False
 
     def links(self, at: int) -> Iterator[_FoundLink]:

@@ -78,7 +78,7 @@ def _updated(
         if text[start:end] == written or start < at:
             continue
         if _is_within(link, math) and resolve(page, link, names) is None:
-            continue  # `$f[a](x)$`: a link that leads nowhere keeps its target elsewhere, and a formula has none
+            continue  # `$f[a](x)$`: in a formula, a link that leads nowhere is no link
         parts += [text[at:start], written]
         at = end
     return "".join([*parts, text[at:]]) if parts else text

@@ -87,7 +87,7 @@ def origins_after(
     page: PageFacts,
     rules: Rules = DEFAULT_RULES,
 ) -> list[Origin]:
-    """Return the origin of every unit of an edited text: `new` where its text is new, otherwise the one it had.
+    """Return the origin of every unit of an edited text: `new` if its text is new, otherwise the origin that it had.
 
     `origins` belong to `before`, the units of the text that was edited. A unit of `before` whose origin is None keeps
     the presumed origin.
@@ -216,7 +216,7 @@ def _pair_near(tracing: _Tracing, texts: Mapping[int, Unit]) -> None:
 
 
 def _rivals(scores: Mapping[tuple[int, int], float], side: int) -> dict[tuple[int, int], float]:
-    """Return for each pair the best score that its member on that side has with any other text; 0 if there is none."""
+    """Return, for each pair, the best score that its member on `side` has with any text but its partner; 0 if there is none."""
     best: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
     for pair, score in scores.items():
         first, second = best[pair[side]]

@@ -40,7 +40,7 @@ _KEY = re.compile(
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of `text` with their ends, which are LF, CR LF and CR and nothing else; joined they are `text`.
+    """Return the lines of `text` with their ends: LF, CR LF or CR, and nothing else. The lines joined are `text`.
 
     `str.splitlines` also ends lines at form feeds and Unicode separators, where no Markdown line ends.
     """

@@ -47,7 +47,8 @@ LONGEST_SIDE = 500
 PARALLEL = 2
 """Keys that two sections must share to count as parallel: the same facts about different subjects."""
 ONE_SUBJECT = 0.6
-"""Likeness at which two statements may be about one subject. If only one unit of the page reaches it, it counts as that subject."""
+"""Likeness at which two statements may be about one subject. If only one unit of the page reaches it, that unit
+counts as being about the same subject."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]
@@ -267,10 +268,10 @@ class Weighing:
     def replacing(self, unit: Unit, number: int, *, covers: bool) -> Replacing:
         """Return whether an incoming unit may take the place of one of the page, or why it may not.
 
-        `covers` says that the new text has every word of the old one. This decides whether evidence removes words. A source may
-        later correct what it is known to have said in the same section. The text of any other source must cover the old text there
-        and weigh at least as much; of equal ones the newer counts. Everything else is added, held back, or left to a person. See
-        kb/decisions/0026 and 0054.
+        `covers` says that the new text has every word of the old one. This decides whether evidence removes words. A
+        source may later correct what it is known to have said in the same section. The text of any other source must
+        cover the old text there and weigh at least as much; of two that weigh the same, the newer counts. Everything
+        else is added, held back, or left to a person. See kb/decisions/0026 and 0054.
         """
         if self.corrects(unit, number):
             return "allowed" if self.is_later(number) else "older"

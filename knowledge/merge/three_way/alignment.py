@@ -90,7 +90,7 @@ def align_versions(
 
 
 def align(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Likeness = likeness) -> list[int]:
-    """Return for each part of `base` its index in `side`, -1 for a part that is gone; increasing."""
+    """Return, for each part of `base`, its index in `side`, -1 for a part that is gone. The indexes increase."""
     found = [-1] * len(base)
     same = matches([(node.kind, node.key) for node in base], [(node.kind, node.key) for node in side])
     for x, y in same:

@@ -106,7 +106,10 @@ def _bare_last(text: str) -> str:
 
 
 def _as_written(text: str, document: str) -> str:
-    """Return `text`, a part of `document`, without its last line end if it is the last part and the document has no line end there."""
+    """Return `text`, a part of `document`, as it is written there.
+
+    If it is the last part and the document does not end with a line end, the text does not either.
+    """
     return _bare_last(text) if not document.endswith(("\n", "\r")) and document.endswith(_bare_last(text)) else text
 
 

@@ -1,8 +1,9 @@
 """Compares two sequences, and joins the changes that two sides made to one. Pure, and close to linear for any input.
 
-Sequences are of lines, or of anything else that has a key. Anchors are matched first (keys that both sides have once, in their
-longest common order), then the shortest edit between two anchors; where that would take long, equal keys in order of
-appearance. `difflib` is quadratic for repeated lines, of which tables and code are full (kb/decisions/0022).
+Sequences are of lines, or of anything else that has a key. First, the anchors are matched: keys that both sides have
+once, in their longest common order. Between two anchors, the shortest edit is found; where that would take long, equal
+keys are matched in order of appearance. `difflib` is quadratic for repeated lines, of which tables and code are full
+(kb/decisions/0022).
 
 Source: Myers, An O(ND) Difference Algorithm (1986); Bram Cohen's patience diff; Khanna, Kunal, Pierce, A Formal
 Investigation of Diff3 (2007).
@@ -186,7 +187,10 @@ def joined_lines(parts: Iterable[JoinedLines]) -> list[str] | None:
 
 
 def join_insertions(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """Return two insertions at one place as one: lines of both appear once, the others ours before theirs."""
+    """Return two insertions at one place as one.
+
+    Lines that both have appear once; of the other lines, ours come before theirs.
+    """
     found: list[str] = []
     start = first = 0
     for x, y in [*matches(ours, theirs), (len(ours), len(theirs))]:

@@ -42,7 +42,7 @@ def follow_moves(
 def _move_in_both(
     runs: Sequence[_MovedRun], base: Sequence[AlignedNode], other: Sequence[AlignedNode], to_other: Sequence[int]
 ) -> tuple[list[AlignedNode], list[AlignedNode]]:
-    """Return `base` and `other` with the parts that one side moved in the place where it put them."""
+    """Return `base` and `other` with the parts that one side moved at the places to which it moved them."""
     there = list(to_other)
     # A part that the other side moved too is the same part, wherever that side has it.
     for x, y in _elsewhere(base, other, there):

@@ -16,7 +16,7 @@ from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersio
 from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches, span_of
 
 ONE_TEXT = 0.85
-"""Share of words that two added texts must have in common to be wordings of one."""
+"""Share of words that two added texts must have in common to count as two wordings of one text."""
 _PROSE = frozenset({"paragraph", "fence", "code", "quote"})
 
 

@@ -58,7 +58,8 @@ _PERSIAN = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
 _VIETNAMESE = re.compile(
     "[\u01a0\u01a1\u01af\u01b0\u1ea2-\u1eb7\u1eba\u1ebb\u1ebe-\u1ec9\u1ece-\u1ee3\u1ee6-\u1ef3\u1ef6\u1ef7]"
 )
-"""Letters that no other language has, without those with only a dot below, which Yoruba and Igbo have too."""
+"""Letters that no other language has. Letters with only a dot below are left out, because Yoruba and Igbo have them
+too."""
 VIETNAMESE_SHARE = 0.05
 """Vietnamese has about 15 of these in 100 letters; a foreign name in another language is far below."""
 TELLING_WEIGHT = 0.5
@@ -119,7 +120,8 @@ def stop_words_in(text: str, language: str) -> int:
 def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:
     """Return the language code of the beginning of `text`, "" if that is not clear.
 
-    It must have at least `fewest` stop words of the language, which must outweigh those of any other language by `lead`.
+    The text must have at least `fewest` stop words of the language, and these must outweigh those of any other language
+    by `lead`.
     """
     sample = text[:SAMPLE]
     if not sample.isascii() and (script := _by_script(sample)):

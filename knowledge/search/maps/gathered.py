@@ -89,7 +89,10 @@ async def map_of_page(
 
 
 def _neighbours(linked: int, linking: int) -> str:
-    """Return how the listed pages and a page are linked: it links to the first `linked` of them, and the rest link to it."""
+    """Return a phrase about the links of a page, for the note of its map.
+
+    The map lists the `linked` pages that the page links to, then the `linking` pages that link to it.
+    """
     if not linked and not linking:
         return "a page and not a directory, without links in either direction"
     if not linking:

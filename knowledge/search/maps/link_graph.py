@@ -29,7 +29,7 @@ class LinkGraph:
     missing: Sequence[tuple[int, str]]
 
     def degrees(self) -> tuple[list[int], list[int]]:
-        """Return for each page the number of pages that link to it, and of those that it links to."""
+        """Return, for each page, the number of pages that link to it, and the number of pages that it links to."""
         back, out = [0] * len(self.paths), [0] * len(self.paths)
         for source, target in self.edges:
             out[source] += 1

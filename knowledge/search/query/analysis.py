@@ -277,7 +277,7 @@ def _fold(word: str) -> str:
 
 
 def _characters_and_pairs(run: str) -> tuple[str, ...]:
-    """Return each character of an unspaced run, each but the last followed by the pair that it begins."""
+    """Return the characters of an unspaced run, each followed by the pair that it begins; the last one begins no pair."""
     found: list[str] = []
     for index, character in enumerate(run[:-1]):
         found += (character, run[index : index + 2])

@@ -1,8 +1,8 @@
 """Corrects typing errors: decides which words of a query may be misspelt, and finds the known words that were probably meant.
 
-A word may be misspelt if no chunk has it, it is long enough, it is not a frequent word of the language in general, and no
-other form of it is known. Candidates are known words within one or two edits that are neither its opposite nor a form of
-it, each with the probability that it was meant. Decision record 63 gives the reasons.
+A word may be misspelt if no chunk has it, it is long enough, it is not a frequent word of the language in general, and
+no other form of it is known. Candidates are known words within one or two edits of that word, but not its opposites or
+other forms of it. Each has the probability that it was meant. Decision record 63 gives the reasons.
 """
 
 from __future__ import annotations
@@ -284,8 +284,8 @@ class _Spelling:
     def _places(self, codes: NDArray[np.uint32]) -> tuple[NDArray[np.integer[Any]], ...]:
         """Return four table indexes for each letter.
 
-        They are those of the letter with the two before it, of these two, of the letter with the one before it, and of
-        that one.
+        The first is for the letter with the two before it, the second for those two. The third is for the letter with
+        the one before it, the fourth for that one.
         """
         padded = np.zeros((len(codes), codes.shape[1] + 3), np.uint32)
         padded[:, 2:-1] = codes

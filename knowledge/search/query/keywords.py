@@ -98,7 +98,10 @@ def key_phrases(text: str, most: int, frequencies: Mapping[str, int] | None = No
 
 
 def _runs(clause: str, content: Collection[str]) -> Iterator[list[str]]:
-    """Yield the longest runs of content words in a clause; one that is too long is cut into words from its end."""
+    """Yield the longest runs of content words in a clause.
+
+    A run that is too long is cut into several, beginning at its end.
+    """
     run, parts = list[str](), set[str]()
     for word in [*words(clause), ""]:
         # After `on-call` the words of its parts follow, which are no neighbours of it.

@@ -38,7 +38,8 @@ FEWEST_WORDS = 4
 TIMES = 1.5
 """A foreign question has at least this many times as many stop words of its own language as of any language of the pages."""
 WITHOUT_TONE = 0.4
-"""The weight of a word without its tone, if the question has the tone: for pages written without tones, or with another one."""
+"""The weight of a word without its tone, if the question has the tone. It finds pages that are written without
+tones, or with another tone."""
 SAME_LETTERS = frozenset({"zh", "ja"})
 
 

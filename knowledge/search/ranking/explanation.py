@@ -282,7 +282,10 @@ class Explainer:
         return {term.word: tuple(having.get(term.word, ())) for term in made.signals.added}
 
     def _form(self, term: QueryTerm, row: ChunkRow) -> str | None:
-        """Return the word of the chunk that counts as `term`, the heaviest one; None if it is the word itself."""
+        """Return the heaviest of the chunk's words that count as `term`.
+
+        None if that is the question's own word, or if there is no such word.
+        """
         weights, near = dict(term.alternatives), self._question.corrections.get(term.word, ())
         forms = {
             word: max(weights.get(form, 0.0) for form in (stem(word, row.language), toned(word, row.language)))

@@ -180,7 +180,10 @@ def _distances(scores: Sequence[float]) -> tuple[float, float]:
 
 
 def _apart(scores: Sequence[float], pages: Sequence[int]) -> float:
-    """Return the first score's lead, as a share of it, over the mean of the second to fifth chunk of other pages."""
+    """Return the lead of the first score over the mean score of chunks of other pages, as a share of the first score.
+
+    The mean is that of the second to the fifth of these chunks.
+    """
     others = [score for score, page in zip(scores, pages, strict=True) if page != pages[0]]
     if len(others) < FEWEST_OTHERS or scores[0] <= 0:
         return 0.0  # too few to stand out from
@@ -213,7 +216,10 @@ def score_of(signs: ScentSigns) -> float:
 
 
 def page_scores(signs: ScentSigns, ranking: Ranking) -> dict[int, float]:
-    """Return the probability, 0..1, that each page answers, by document, in the order of `ranking`; it never increases."""
+    """Return the probability, 0..1, that each page answers, by document, in the order of `ranking`.
+
+    From one page to the next, it never increases.
+    """
     scores: dict[int, float] = {}
     least = score_of(signs)
     for doc, seq, found in later_signs(ranking):
@@ -227,8 +233,8 @@ def page_scores(signs: ScentSigns, ranking: Ranking) -> dict[int, float]:
 def later_signs(ranking: Ranking) -> Iterator[tuple[int, int, dict[str, float]]]:
     """Yield each page of `ranking`, best first: its document, its best chunk, and the values of the signs in `LATER`.
 
-    `place` is the logarithm of its place; `behind` is by how much of the first page's rank score it is below that page;
-    `agreement` is how high both engines rank its best chunk, as for the first page.
+    `place` is the logarithm of its place; `behind` is the distance of its rank score from the first page's, as a share
+    of the first page's; `agreement` is how high both engines rank its best chunk, as for the first page.
     """
     places = [{hit.seq: place for place, hit in enumerate(found, 1)} for found in (ranking.keyword, ranking.vectors)]
     best: dict[int, int] = {}

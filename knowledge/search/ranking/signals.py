@@ -86,6 +86,9 @@ def shares(found: Sequence[Scored]) -> dict[int, float]:
 
 
 def page_shares(found: Sequence[Scored]) -> dict[int, float]:
-    """Return the score of each document as a share of the best one; of one that is listed twice, the better."""
+    """Return the score of each document as a share of the best score.
+
+    Of a document that is listed twice, the better score counts.
+    """
     best = max((hit.score for hit in found), default=0.0) or 1.0
     return {hit.doc: hit.score / best for hit in reversed(found)}

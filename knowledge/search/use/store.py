@@ -130,7 +130,9 @@ class UseStore:
 
 
 async def delete_old_events(folder: Path, *, kept: timedelta | None, now: datetime) -> None:
-    """Delete events in the state folder that are older than `kept`; all of them if it is None, because recording is turned off.
+    """Delete events in the state folder that are older than `kept`.
+
+    If `kept` is None, recording is turned off, and all events are deleted.
 
     Raises:
         StorageError: the file is damaged, not ours, or made by a newer version.

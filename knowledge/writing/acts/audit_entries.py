@@ -62,7 +62,10 @@ def followed(old: str, new: str, revision: str, at: datetime) -> HistoryEntry:
 
 
 def restoring(path: str, joined: bytes) -> PageAct[None]:
-    """Return the server's own act of restoring what an editor overwrote unknowingly, merged with what it saved."""
+    """Return the server's own act that restores text that an editor overwrote unknowingly.
+
+    `joined` is that text merged with what the editor saved.
+    """
 
     async def work(_: Contents) -> ActWork[None]:
         return ActWork({path: joined}, None, source="unknown", outcome="restored")

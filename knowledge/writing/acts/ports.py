@@ -21,8 +21,8 @@ class PageActs(Protocol):
     async def run(self, act: PageAct[T]) -> ActDone[T]:
         """Carry out the act and return it once it is on record, durably. A caller that disconnects does not stop it.
 
-        `act.check` sees the pages as they will be when the act is done; where it is called before they are written, they are not
-        in the folder yet.
+        `act.check` gets the pages as they will be when the act is done. It may be called before they are written; then
+        they are not in the folder yet.
 
         Raises:
             InvalidPath, UnreadableDocument, UnwritableDocument: nothing was changed.

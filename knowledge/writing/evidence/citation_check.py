@@ -59,7 +59,7 @@ class CitationCheck:
         """Return the request; one without content gets what its source says.
 
         Raises:
-            NoSuchSource: there is no such source, none that can be brought, or nobody else has written anything there.
+            NoSuchSource: there is no such source, its content can't be fetched, or nobody else wrote anything there.
             SourceAway: it can't be fetched now.
         """
         if request.content:
@@ -102,7 +102,10 @@ class CitationCheck:
         return replace(cited, note=f"{request.source} was looked up; it does not say this in these words")
 
     async def _inherited(self, request: MergeRequest) -> tuple[MergeRequest, str]:
-        """Return the request with the authority of the page that it cites, if that says the same, and a note if it does not."""
+        """Return the request with the authority of the page that it cites.
+
+        If that page does not say the same, the request counts as from an unknown source, and a note says so.
+        """
         if not await self._says(request.source, request):
             note = f"{request.source} was looked up; it does not say this in these words, so it counts as from an unknown source"
             return _weakened(request), note
@@ -112,7 +115,7 @@ class CitationCheck:
         return replace(request, authority=min(claimed, authority_of(own))), ""
 
     async def _checked(self, request: MergeRequest, note: str = "") -> Cited:
-        """Return the request with each source under its canonical name, and which of them say the same."""
+        """Return the request with each source under its canonical name, and the lineages of those that say the same."""
         names: dict[str, str] = {}
         for source in (request.source, *request.corroboration):
             names[source] = source

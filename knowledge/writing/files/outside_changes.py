@@ -53,9 +53,9 @@ class _FilesDiffering(NamedTuple):
 class OutsideChanges:
     """Finds pages that differ from the end of their histories.
 
-    `note` records one page as it is, `follow` a page at its new path; it returns False if the page did not move after all.
-    A page without a history is new to the server. It is recorded if it was saved after the server kept its first page: older ones
-    were there before, and nobody has changed them since.
+    `note` records one page as it is. `follow` records a page at its new path, and returns False if the page did not
+    move after all. A page without a history is new to the server. It is recorded if it was saved after the server kept
+    its first page: older ones were there before, and nobody has changed them since.
     """
 
     def __init__(

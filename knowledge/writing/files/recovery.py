@@ -203,7 +203,8 @@ class Recovery:
             try:
                 await self._ledger.commit(entry, intent_id=intent.id)
             except ProposalSettled as error:
-                # Somebody ended the proposal, for example as failed. The act has happened, so it is recorded without it.
+                # Somebody ended the proposal, for example as failed. The act has happened, so it is recorded without
+                # the proposal.
                 log.warning(
                     "the act %s was found to be done, but proposal %s had ended without it", intent.id, error.proposal
                 )

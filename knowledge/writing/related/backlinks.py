@@ -96,7 +96,7 @@ class Backlinks:
         return sorted(found)
 
     async def mentioning(self, path: str) -> list[str]:
-        """Return the pages that may link to `path`, at which there may be no page any longer; sorted."""
+        """Return the pages that may link to `path`, sorted. There may no longer be a page at `path`."""
         return sorted(page for page in await self._candidates(path, [_stem(path)]) if is_markdown(page))
 
     async def captured(self, old: str, new: str) -> list[str]:

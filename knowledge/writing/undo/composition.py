@@ -138,7 +138,10 @@ class Composition:
     # --- moves --------------------------------------------------------------------------------------------------------
 
     async def _move_back(self, act: PastAct, made: Sequence[PastFile]) -> None:
-        """Return pages to the paths from which the act moved them; `made` are those that it made at such paths."""
+        """Return pages to the paths from which the act moved them.
+
+        `made` are the pages that the act created at these paths.
+        """
         going: dict[str, str] = {}
         for old, new in act.sources.items():
             here = self.places.of(new, act.last)
@@ -188,7 +191,10 @@ class Composition:
         self._leave(acts)
 
     def _decide(self, acts: Sequence[PastAct], conflict: UndoConflict, *, reason: str = "") -> Take:
-        """Return the side that a person chose; report the conflict if nobody chose one, or if it can't be taken for that reason."""
+        """Return the side that a person chose.
+
+        The conflict is reported if nobody chose a side, or if `reason` says that it can't be taken.
+        """
         side = self.take(conflict)
         if side in conflict.choices and not reason:
             self.decided.append(replace(conflict, taken=side))
@@ -198,7 +204,7 @@ class Composition:
         return ""
 
     def _identity(self, kind: Literal["text", "page", "place"], where: str, before: str | None, now: str | None) -> str:
-        """Return a name for a conflict by its sides, and by its place among those that have the same ones."""
+        """Return a name for a conflict, made from its two sides and its number among conflicts with the same sides."""
         sides = hashlib.sha256(repr((kind, where, before, now)).encode()).hexdigest()
         self._alike[sides] += 1
         return hashlib.sha256(f"{sides} {self._alike[sides]}".encode()).hexdigest()[:8]

@@ -23,7 +23,7 @@ def take_sides(
     if not any(wanted):
         return joined.text, wanted
     if all(wanted):
-        # With the sides changed, the text from before wins wherever both touch the same text.
+        # With the sides exchanged, the text from before wins wherever both touch the same text.
         return join(cut(base), cut(before), cut(current)).text, wanted
     text = _joined_with(base, current, before, conflicts, wanted)
     if text is not None:

@@ -15,8 +15,9 @@ from knowledge.pages.paths import is_markdown, without_suffix
 class PagePlaces:
     """Follows pages through their moves.
 
-    `moves` are the lines of moves on record, oldest first, back to the oldest act that is taken back. A time is the id of a line: the
-    path of a page then is the one that it had after that line. `take_back` notes that a page returns to a former path.
+    `moves` are the lines of moves on record, oldest first, back to the oldest act that is taken back. A time is the id
+    of a history line: the path of a page at that time is its path after that line. `take_back` notes that a page
+    returns to a former path.
     """
 
     def __init__(self, moves: Sequence[Revision]) -> None:

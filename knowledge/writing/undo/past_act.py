@@ -31,8 +31,9 @@ class PastFile:
 class PastAct:
     """An act on record. `first` and `last` are the ids of its lines in the histories of pages.
 
-    `seq` is the number of its audit record, None for a change made outside the server, which is one file. `by` is its principal,
-    "" outside. `proposal` is the one that a person approved, None without. `undoes` are the records that it took back itself.
+    `seq` is the number of its audit record, None for a change made outside the server; such a change is one file. `by`
+    is its principal, "" outside. `proposal` is the one that a person approved, None without. `undoes` are the records
+    that it took back itself.
     """
 
     seq: int | None

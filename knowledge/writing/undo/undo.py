@@ -86,8 +86,8 @@ class Undo:
     async def of_page(self, name: str, change: str = "") -> Sequence[PastAct]:
         """Return a change of the page: the newest one, or the one with that name.
 
-        A change is named as the timeline names it (`acts.act_name`), or by the revision that it made.
-        It is a whole act, so a move has the pages whose links it rewrote. The page may be gone by now.
+        A change is named as the timeline names it (`acts.act_name`), or by the revision that it made. It is a whole
+        act, so a move includes the pages whose links it rewrote. The page may be gone by now.
 
         Raises:
             NoSuchPath: there is no such page, and never was.

@@ -46,7 +46,7 @@ class UndoActs:
                 paths |= dict.fromkeys((old, present, *await self._backlinks.to(present)))
 
         async def work(contents: Contents) -> ActWork[UndoAnswer]:
-            # The paths of this act were chosen by the moves on record. After another one they may be different ones.
+            # The paths of this act were chosen by the moves on record. After another move, they may be different.
             if await self._moves(begin) != moves:
                 raise EffectChanged(request.path)
             return await self._composed(request, contents, moves)

@@ -89,7 +89,10 @@ class ModelFiles:
 
     @property
     def multilingual(self) -> bool:
-        """Whether it finds across languages: its model card lists several, or its name is known."""
+        """Whether it finds texts in languages other than the question's.
+
+        It does if its model card lists several languages, or if its name is that of a known multilingual model.
+        """
         return len(self.languages) > 1 or "multilingual" in self.languages or known_multilingual(self.name)
 
 

@@ -28,7 +28,7 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
     """The keyword index of one store on a Meilisearch server.
 
     The mark is a document in the index, added by the same task as the last rows, so neither exists without the other.
-    `store` selects the documents that a filter by time admits; by default, the one that was caught up last.
+    `store` selects the documents that a filter by time admits; by default, it is the store that was caught up last.
     """
 
     def __init__(self, line: MeilisearchLine, name: str, *, lock: Path, store: IndexStore | None = None) -> None:
@@ -119,7 +119,10 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         await self._line.finish(methodcaller("add", index, last))
 
     async def _serve(self, index: str, *, instead: bool) -> None:
-        """Give `index` the name that searches use; `instead`: another index has it, and the two swap names."""
+        """Give `index` the name that searches use.
+
+        With `instead`, another index has that name now, and the two swap names.
+        """
         await self._line.finish(lambda line: line.swap(index, self._name, rename=not instead))
 
     async def _drop(self, names: Sequence[str]) -> None:

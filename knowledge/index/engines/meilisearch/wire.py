@@ -75,7 +75,7 @@ class IndexMark:
 
 
 def mark_of(document: Mapping[str, Any]) -> IndexMark:
-    """Return the mark in `document`; one without generation if it is not ours."""
+    """Return the mark in `document`; a mark without generation if `document` is not a mark of ours."""
     generation, at, shape = document.get("generation"), document.get("at"), document.get("shape")
     if isinstance(generation, str) and isinstance(at, int) and isinstance(shape, int):
         return IndexMark(IndexPosition(generation, at), shape)
@@ -152,7 +152,7 @@ class FilterRestriction:
 
 
 def restriction(docs: Collection[int] | None, filters: Filters | None) -> FilterRestriction:
-    """Return the filter by fields if they express it fully, else by document numbers if these are few, else a wider one."""
+    """Return the filter by fields if they express it fully, else by document numbers if these are few, else a wider filter."""
     words = [f"{_FIELDS[field]} = {_key(value)}" for field, value in filter_words(filters)]
     expression = " AND ".join(words) or None
     if docs is None or (words and not needs_numbers(filters)):

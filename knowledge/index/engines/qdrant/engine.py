@@ -59,7 +59,7 @@ class QdrantVectorIndex(ServerIndex[CollectionMark]):
         if moved:
             await filling.serve(mark)
         self._serves(mark)
-        # Once per process besides: another may have died before it deleted its own.
+        # Also once per process: another process may have died before it deleted its own collections.
         if moved or not self._swept:
             await filling.sweep(mark)
             self._swept = True
@@ -113,7 +113,9 @@ class QdrantVectorIndex(ServerIndex[CollectionMark]):
         return []
 
     async def _serving(self, store: IndexStore, *, fresh: bool) -> CollectionMark | None:
-        """Return the mark of the collection in use, if it has the store's generation; in another one the numbers mean other chunks.
+        """Return the mark of the collection in use, if it has the store's generation.
+
+        In another generation, the numbers mean other chunks.
 
         Raises:
             EngineUnavailable: the store has started over and the new collection is not complete.

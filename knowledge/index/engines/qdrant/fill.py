@@ -230,7 +230,10 @@ def _points(sources: _PointSources) -> Iterator[models.PointStruct]:
 
 
 def _normalised(half: bytes) -> list[float] | None:
-    """Return the vector with length 1, or None if its length is zero or not finite. Six decimals: the store has three."""
+    """Return the vector with length 1, or None if its length is zero or not finite.
+
+    Six decimals are enough: the store's numbers have three.
+    """
     values = np.frombuffer(half, dtype="<f2").astype(np.float64)
     with np.errstate(all="ignore"):
         length = float(np.linalg.norm(values))

@@ -44,8 +44,7 @@ def place_new_texts(w: Weighing) -> None:
 def _followed_units(w: Weighing) -> dict[int, int]:
     """Map the line of each incoming unit to the page unit that it should follow, so that text sent together stays together.
 
-    Of the incoming units before it under the same heading, the last one that the page already has decides: its copy on
-    the page is the unit to follow.
+    The unit to follow is the page's copy of the last earlier unit under the same heading that the page already has.
     """
     firsts = Counter(map(_first_line, w.units))
     last: dict[tuple[str, ...], int] = {}

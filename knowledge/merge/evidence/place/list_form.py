@@ -126,7 +126,8 @@ class ListForm:
     def insertions(self, units: Sequence[Unit], *, after: int | None = None) -> list[tuple[int, Insertion]]:
         """Return, by the index of each of `units`, the insertion that makes it an item.
 
-        In a sorted list it goes to its sorted place, in a numbered one to the end, otherwise after item `after` or to the end.
+        In a sorted list, the new item goes to its sorted place; in a numbered list, to the end. In any other list, it
+        goes after item `after`, or to the end.
         """
         order = list(range(len(units)))
         if self._sorted:

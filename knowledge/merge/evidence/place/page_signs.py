@@ -29,7 +29,8 @@ SAME = 0.8
 SAID = 0.6
 """Share of a text that a page must contain to count as having it."""
 FEWEST_REPEATS = 2
-"""Pages that must have a text for it to count as repeated, such as part of a template; on one page it may be a duplicate."""
+"""A text that at least this many pages have counts as repeated, for example as part of a template. On one page only,
+it may be a duplicate."""
 REMEMBERED = 256
 
 _TARGET = re.compile(
@@ -62,13 +63,13 @@ class PageSigns(NamedTuple):
     said: float
     """Share of the text that the page has already, 0..1; always 0 if fewer than two pages have the text."""
     twin: float
-    """For a text that two or more pages have: likeness of this page's headings to those of a page that has the text
-    (Jaccard, at best), times the share of the text that this page lacks."""
+    """For a text that two or more pages have: the highest likeness of this page's headings to those of a page that
+    has the text (Jaccard), times the share of the text that this page lacks."""
     has_heading: float
     """For a text whose heading two or more pages have: 1 if this page has it too."""
     sister: float
-    """For a text whose heading two or more pages have: likeness of this page's headings to those of a page that has
-    the heading (Jaccard, at best); 0 if this page has it too."""
+    """For a text whose heading two or more pages have: the highest likeness of this page's headings to those of a
+    page that has the heading (Jaccard); 0 if this page has it too."""
 
 
 def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[PageSigns]:

@@ -88,8 +88,8 @@ class PlaceSigns(NamedTuple):
     led_to: float
     """For a text that ends with a colon: 1 if the section has a list, code or a table."""
     numbered: float
-    """For a numbered step: 1 if the section has numbered steps, 2 if the number of this one also continues theirs or
-    is among them."""
+    """For a numbered step: 0 if the section has no numbered steps, 2 if the number of this step continues theirs or
+    is among them, else 1."""
     is_item: float
     terms: float
     """Logarithm of one plus the number of different words of the text."""

@@ -28,7 +28,8 @@ from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import stem, words
 
 Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
-"""How alike texts are in meaning: for each of the first, its likeness (up to 1) to each of the second."""
+"""Returns how alike texts are in meaning: for each text of the first argument, its likeness (up to 1) to each of the
+second."""
 
 How = Literal["heading", "similarity", "new section", "append", "unsure"]
 
@@ -42,7 +43,8 @@ LIKELY = 0.72
 """Share of all sections' likelihood from which a text is compared with the text of the likeliest section. Of the
 texts with this share, 85 in 100 were cut out of that section."""
 TWIN = 0.8
-"""Cosine from which a block nearly says the text: then it is a change of that block, or belongs to a section like this one."""
+"""Cosine of a text and a block from which the two say nearly the same. Then the text is a change of that block, or
+it belongs to another section that is like the block's."""
 SURE_OF_PARENT = 0.8
 """Share of the parent's likelihood that its likeliest section must have for a new subsection to be made in it
 without asking."""
@@ -54,7 +56,7 @@ FITS_IN_MEANING = 0.45
 """The likeness in meaning that counts as 0: the embeddings of unrelated texts are never fully dissimilar."""
 BLOCK_FITS = 0.12
 OWN_HEADING = 3
-"""How often a heading's words count, against once for each word below it."""
+"""How often each word of a heading counts; each word below the heading counts once."""
 MOST_MEANT = 64
 """Sections compared in meaning; on a page with more, those that share the most words with the text."""
 LONGEST_COMPARED = 8000

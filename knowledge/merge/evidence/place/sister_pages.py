@@ -50,7 +50,7 @@ class SisterSigns(NamedTuple):
     has_heading: float
     """1 if the page has the heading already."""
     sister: float
-    """Likeness of its headings to those of a page that has the heading (Jaccard, at best), 0..1; 0 if it has the
+    """The highest likeness of its headings to those of a page that has the heading (Jaccard), 0..1; 0 if it has the
     heading itself."""
 
 

@@ -36,7 +36,8 @@ MOST_PAIRS = 20_000
 MAYBE_VERSION = 0.55
 """Likeness from which a statement may be another version of the one that it is most like."""
 CLEARLY_NEARER = 0.2
-"""By how much the likeness to that one must exceed the likeness to any other statement of the section."""
+"""By how much a statement's likeness to the most similar statement of the section must exceed its likeness to any
+other."""
 SURE_VERSION = 0.8
 """Likeness from which `CLEARLY_NEARER` is not required."""
 MOST_OF_A_TEXT = 50
@@ -172,7 +173,7 @@ def _possible_versions(
         for old in near
         if w.units[old.unit].kind in _PROSE
     ]
-    # Where a text without a heading belongs takes long to find out, and matters to few statements.
+    # It takes long to find out where a text without a heading belongs, and only few statements need it.
     if not w.evidence.answers and max((one for one, _ in alike), default=0.0) < MAYBE_VERSION:
         return []
     return sorted(
@@ -284,7 +285,7 @@ def prose_statements(w: Weighing) -> Iterator[Statement]:
 
 
 def may_doubt(w: Weighing, old: Statement, new: Statement, target: PageSection | None) -> bool:
-    """Return whether a model's opinion counts for this pair: no rule calls it a contradiction, and the subject may be one."""
+    """Return whether a model's opinion counts for this pair: no rule calls it a contradiction, and both may have the same subject."""
     if not w.comparable(old.unit, target, alone=new.reading.is_clear_alone):
         return False
     return all(compare(reading.plain, new.reading.plain).relation != "contradict" for reading in _readings(w, old, new))
@@ -297,7 +298,7 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
     """Decide on a paragraph or an item."""
     same = _equal(w, unit)
     own = statements_of([unit], w.language)
-    # Without words (a rule of dashes, an Obsidian comment) the same text anywhere is the same.
+    # A text without words (a rule of dashes, an Obsidian comment) counts as the same wherever it is on the page.
     if same is None and (not any(one.reading.subject for one in own) or unit.text.lstrip().startswith("%%")):
         same = w.index.equal(unit)
     if same is not None:
@@ -410,7 +411,7 @@ def _is_covered(w: Weighing, unit: Unit, there: int, own: Sequence[Statement], f
 
 
 def _correct(w: Weighing, number: int, new: Statement, old: Statement) -> None:
-    """Replace one statement that its own source has corrected, in a unit that says more."""
+    """Replace one statement, which its own source has corrected, in a unit that also holds other statements."""
     if old.unit in w.replaced_units:
         w.retain(w.incoming[number], old.unit, "this call has changed the same text already", new)
         return

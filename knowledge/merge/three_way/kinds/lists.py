@@ -45,7 +45,7 @@ class ListItem(NamedTuple):
 
 
 def join_list(base: AlignedNode, ours: AlignedNode, theirs: AlignedNode, indent: int = 0, depth: int = 0) -> PartJoin:
-    """Return the merged list: items that one side changed, added or removed, nested ones too."""
+    """Return the merged list, with the items that either side changed, added or removed, also in nested lists."""
     if depth == DEEPEST:
         return PartJoin(join_text(base.text, ours.text, theirs.text))
     b, o, t = (_items(node, indent) for node in (base, ours, theirs))
