@@ -1,4 +1,4 @@
-"""What the C library does with memory that was freed."""
+"""Makes the C library return freed memory to the system."""
 
 from __future__ import annotations
 

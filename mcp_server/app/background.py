@@ -148,7 +148,7 @@ class Background:
         await copy_update.keep_copy(self.base)
 
     async def record_git_moves(self) -> None:
-        """Bring changes that Git made to pages on record soon after HEAD has moved."""
+        """Record changes that Git made to pages, soon after HEAD has moved."""
         await anyio.sleep(START_DELAY_S)
         moves = moves_of(self.base)
         while True:

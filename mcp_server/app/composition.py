@@ -101,7 +101,7 @@ class App:
         return self.load_server()
 
     async def record_git_moves(self) -> None:
-        """Bring on record what Git has changed if HEAD has moved, as the background does within a second."""
+        """Record changes that Git made to pages if HEAD has moved, as the background work does within a second."""
         await record_after_move(self.base, lambda: self.services.outside_changes)
 
 
@@ -144,7 +144,7 @@ async def open_app(
         announcing: Show the review page as soon as something needs approval, not only when `review.wanted` is called.
         lean: Keep little in memory, at some cost to each search.
         agents: The agents that journeys may follow; by default this program's and the team's.
-        load_access: Returns what each principal may do in which folder; by default what the rules on folders say.
+        load_access: Returns the rights of each principal in each folder; by default, the rules on folders give them.
         sleep: Waits before a service is asked again.
     """
     specs = listed(settings, extra_tools)

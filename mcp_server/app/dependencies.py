@@ -49,7 +49,7 @@ else:
     work_deciders = LateModule("mcp_server.approvals.reviewers.work_deciders")
 
 MOST_WAITING = 100
-"""Calls of one process that may wait for a person at the same time; each polls several times a second."""
+"""The most calls of one process that may wait for a person at the same time; each polls several times a second."""
 
 
 async def nowhere() -> str | None:
@@ -153,12 +153,12 @@ class Services:
 
     @property
     def line_authors(self) -> LineAuthors:
-        """Who wrote each line of a page, and why."""
+        """Finds who wrote each line of a page, and why."""
         return self.load_writing().line_authors
 
     @property
     def outside_changes(self) -> OutsideChanges:
-        """Brings changes that editors made on record."""
+        """Records changes that editors made."""
         return self.load_writing().outside_changes
 
     @property

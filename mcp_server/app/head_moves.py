@@ -1,4 +1,4 @@
-"""Brings changes that Git made to pages on record once HEAD has moved."""
+"""Records changes that Git made to pages, once HEAD has moved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def moves_of(base: KnowledgeBase) -> HeadMoves:
 
 
 async def record_after_move(base: KnowledgeBase, changes: Callable[[], OutsideChanges]) -> bool:
-    """Bring on record what Git has changed, if HEAD has moved since that was done last; return whether it had.
+    """Record changes that Git made to pages, if HEAD has moved since that was done last. Return whether it had moved.
 
     Raises:
         KnowledgeError: the folder or the database can't be used. It is tried again the next time.

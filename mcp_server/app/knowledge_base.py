@@ -146,7 +146,7 @@ class KnowledgeBase:
 
 
 async def caught_up(copy: PagesCopy | None) -> None:
-    """Bring this machine's copy of pages in the database up to date before an answer, as far as the database can be asked."""
+    """Bring this machine's copy of pages in the database up to date before an answer, if the database can be reached."""
     if copy is not None:
         await pages_copy.caught_up(copy)
 
@@ -167,7 +167,7 @@ async def open_state(settings: Settings) -> AsyncIterator[StateStore]:
 
 
 def state_folder(root: Path, settings: Settings) -> Path:
-    """Return the state folder of the knowledge base at the resolved `root`, and record in it whose it is.
+    """Return the state folder of the knowledge base at the resolved `root`, and record in it which knowledge base it belongs to.
 
     Raises:
         UndecidedState: the knowledge base looks like one that was moved, and nobody has decided which state it has.

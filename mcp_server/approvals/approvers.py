@@ -53,7 +53,7 @@ class CannotDecide(KnowledgeError):
 class Approver:
     """The person who decides, and where. `signed` is the passkey whose signature over the proposal's hash was verified.
 
-    `principal` is the one by which this person is known, if it is not `NAME@CHANNEL`.
+    `principal` is the person's principal, if that is not `NAME@CHANNEL`.
     """
 
     name: str
@@ -63,13 +63,16 @@ class Approver:
 
     @property
     def principal_id(self) -> str:
-        """The principal of the person who decides: on the site that of their login, such as `8f1c@corp:http` or `ada@page`."""
+        """The principal of the person who decides.
+
+        On the site it is the principal of their login, such as `8f1c@corp:http` or `ada@page`.
+        """
         # Somebody who logged in at a sign-in server has the name of their principal.
         return self.principal or (self.name if self.signed_in else f"{self.name}@{self.channel}")
 
     @property
     def signed_in(self) -> bool:
-        """Whether this is somebody of a sign-in server, on the site. Their name is that of their principal over MCP."""
+        """Whether the person logged in on the site with a sign-in server. Their name is that of their principal over MCP."""
         return self.channel == "page" and is_signed_in(self.name)
 
 
@@ -97,7 +100,7 @@ def requirement(proposal: Proposal, channel: Channel, *, passkeys: bool) -> Requ
 
 
 def requirement_at(level: int, channel: Channel, *, passkeys: bool) -> Requirement:
-    """Return the requirement for an act that needs this level, as `requirement`. Pure."""
+    """Return the requirement for an act that needs this level, like `requirement` for a proposal. Pure."""
     if level < LOWEST_SIGNED:
         return "word"
     if channel in WEAK or (channel == "terminal" and passkeys):
@@ -201,10 +204,10 @@ class Approvals(Protocol):
     async def plan_undo(
         self, acts: Sequence[PastAct], person: Approver, *, take: Take = "", take_at: Mapping[str, Take] | None = None
     ) -> UndoPlan:
-        """Return what taking these acts back would do: pages with diffs, and conflicts with both sides. Changes nothing.
+        """Return what taking these acts back would do: pages with diffs, and conflicts with both sides.
 
-        `services.undo` finds the acts: `of_page`, `of_change`, `of_host`. `take` decides all conflicts; `take_at` decides single ones,
-        by id, or all of a page, by path.
+        Changes nothing. `services.undo` finds the acts: `of_page`, `of_change`, `of_host`. `take` is the side for all
+        conflicts. `take_at` has the sides for single conflicts by id, or for all conflicts of a page by path.
         """
         ...
 

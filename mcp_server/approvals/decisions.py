@@ -1,4 +1,4 @@
-"""Decisions: records a person's decision, if it counts, and does what follows from it."""
+"""Records a person's decision, if it counts, and carries out its consequences."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ class Decisions:
         """Check that the decision counts in its channel, and return whether it is only advisory.
 
         Raises:
-            CannotDecide: it doesn't.
+            CannotDecide: it doesn't count.
         """
         wanted = requirement(proposal, person.channel, passkeys=await must_sign(self._trust, person.name))
         if wanted == "elsewhere":

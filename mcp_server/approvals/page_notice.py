@@ -40,7 +40,10 @@ class Review:
         return await self._address.found()
 
     async def address_for_hosts(self) -> str | None:
-        """Return the address that hosts are told: on other machines the public one, as their `localhost` is not ours."""
+        """Return the address of the page for hosts.
+
+        If other machines reach the server, it is the public one: their `localhost` is not this one.
+        """
         settings = self._settings
         if settings.http is None or settings.http_url is None:
             return await self.address()

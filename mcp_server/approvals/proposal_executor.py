@@ -61,7 +61,7 @@ LEASE_S = LONGEST_CLAIM_S
 PATIENCE_S = 30.0
 """How long the approving process waits for another one that began first."""
 HANDED_S = 10.0
-"""How long it waits if only another process can execute the proposal; that process may not be running."""
+"""How long the approving process waits if only another one can execute the proposal, which may not be running."""
 UNSURE = "it is not known whether this was done: the process died while doing it. Check, and propose it again if it was not done"
 LEFT = "no server connected to its service has run since; propose it again if you still want it"
 DONE_ALREADY = "already applied, or the page has changed since"
@@ -97,9 +97,9 @@ class Planned:
 class ProposalExecutor:
     """Executes approved proposals.
 
-    `services` are those of the server itself: what a caller may read limits neither its records nor who decides. `for_callers` show
-    what the present caller may read; with these a call is planned. `recover` finishes acts that dead processes left half done, so that
-    an act that did happen is recorded before it is repeated.
+    `services` are those of the server itself, so a caller's rights limit neither its records nor who decides. Calls are
+    planned with `for_callers`, which show only what the present caller may read. `recover` finishes acts that dead
+    processes left half done, so that an act that did happen is recorded before it is repeated.
     """
 
     def __init__(
@@ -130,7 +130,8 @@ class ProposalExecutor:
         A proposal whose service is configured only in other processes is left to them; it stays approved.
 
         Raises:
-            StorageError: its end can't be put on record now. It stays approved, and a process that can resumes it.
+            StorageError: its end can't be put on record now. It stays approved, and a process that can record its end
+                resumes it.
         """
         # A name for this attempt alone: a second claim under the same name would be granted, also to another task of this process.
         runner = f"{self._runner}-{secrets.token_hex(4)}"
@@ -160,7 +161,10 @@ class ProposalExecutor:
         return await self.found(proposal_id)
 
     def is_for_others(self, proposal: Proposal | ProposalLine) -> bool:
-        """Return whether its tool exists but is not listed here, because its service is configured only in other processes."""
+        """Return whether the proposal's tool exists but is not listed here.
+
+        Then its service is configured only in other processes.
+        """
         if proposal.kind == "admin" or self._gate.spec(proposal.tool) is not None:
             return False
         return proposal.tool in {spec.name for spec in declared()}
@@ -457,7 +461,7 @@ class ProposalExecutor:
                 )
 
     async def _flags(self, proposal: Proposal) -> list[Flag]:
-        """Return the open contradictions of this claim, not those of others with the same sentence."""
+        """Return the open contradictions of this claim, not those of other claims with the same sentence."""
         flags = [
             flag
             for path in proposal.documents

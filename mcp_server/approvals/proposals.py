@@ -86,7 +86,7 @@ def principal_of(proposal: Proposal) -> Principal:
 
 
 def client_of(proposal: Proposal) -> str:
-    """Return what tells the caller that made it apart from others without a token, "" if nothing does."""
+    """Return the mark that distinguishes the proposal's caller from others without a token; "" if there is none."""
     return str(json.loads(proposal.preview).get(CLIENT, ""))
 
 

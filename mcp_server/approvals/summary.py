@@ -40,7 +40,7 @@ async def summary(proposal: Proposal, address: Address, *, whole: bool = False) 
 def proposed(answer: Mapping[str, Any], proposal: Proposal, told: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer of a call that is now a proposal. `told` is the proposal's summary.
 
-    Its `revision` is that of the page as it is, so that the caller can base its next edit on it.
+    The `revision` in the answer is that of the page as it is now, so that the caller can base its next edit on that.
     """
     changes: dict[str, Any] = {"status": "proposed", "proposal": told, "verified": None}
     changes["revision"] = proposal.revisions.get(str(answer.get("path")))

@@ -1,4 +1,4 @@
-"""Admits calls: within the limits of their caller, and in its turn."""
+"""Admits calls within the limits of their caller, when it is the caller's turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_server.fair_use.limits import Lane
 from mcp_server.fair_use.turns import Turns
 
 AT_ONCE, OF_ONE = 4, 1
-"""Calls that run at a time in each lane, and of one caller."""
+"""The most calls that run at a time in each lane, and the most of one caller."""
 
 
 class FairUse:
@@ -32,7 +32,7 @@ class FairUse:
 
     @asynccontextmanager
     async def admitted(self, principal: str, lane: Lane, kinds: Sequence[Kind] = ()) -> AsyncIterator[None]:
-        """Count the call, wait for its turn, and hold it.
+        """Count the call, wait for its turn, and hold the turn.
 
         Raises:
             OverQuota, TooManyAtOnce, NoTurn: it is beyond a limit, or the server has too much to do. Nothing was done.

@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 HALF_S = 5.0
 """After this time half of what a caller used is forgotten."""
 ALIKE_S = 1.0
-"""Callers whose use differs by less than this many seconds are alike: neither waits until no call of the other runs."""
+"""Callers whose use differs by less than this many seconds are alike: neither has to wait until all calls of the other have ended."""
 LOOK_S = 0.25
 MOST_REMEMBERED = 1_000
 """Callers whose use is remembered. A forgotten one counts as new, which only helps it."""

@@ -62,7 +62,7 @@ class Host:
     about_forms: str
 
     def config_file(self, machine: HostMachine, *, project: bool) -> Path | None:
-        """Return its file for the person, or for the project in `machine.folder`; None if it has no file per project."""
+        """Return the host's file for the person, or for the project in `machine.folder`; None if the host has no file per project."""
         if not project:
             return self.user_file(machine)
         return machine.folder / self.project_file if self.project_file else None

@@ -138,7 +138,8 @@ def _take_after(temporary: Path, target: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         old = target.stat()
         if hasattr(os, "chown") and (old.st_uid, old.st_gid) != (os.getuid(), os.getgid()):
-            # Before the mode: it may let the file's group read, and until here that is this process's group.
+            # The owner comes before the mode: that may let the file's group read, which is this process's group until
+            # here.
             with contextlib.suppress(PermissionError):
                 os.chown(temporary, old.st_uid, old.st_gid)
         temporary.chmod(stat.S_IMODE(old.st_mode))

@@ -67,9 +67,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class JsoncDocument:
-    """A parsed text. `uncommented` is the text without its comments, `strict` also without trailing commas, both as long as it.
+    """A parsed text.
 
-    `comment_ends` are the ends of all comments, `line_ends` those of `//` comments, after which only a line break may come.
+    `uncommented` is the text without its comments, `strict` also without trailing commas; both are as long as the text.
+    `comment_ends` are the ends of all comments, `line_ends` those of `//` comments, after which only a line break may
+    come.
     """
 
     root: JsoncNode

@@ -95,7 +95,7 @@ class ModelJudge:
         return PairJudgement(doubts, note)
 
     async def _ask(self, pairs: Sequence[Pair]) -> str:
-        """Ask about these pairs and keep the opinions; return why that was not possible, "" if it was."""
+        """Ask about these pairs and keep the opinions. Return why the model gave no opinions; "" if it gave them."""
         value = await self._questions.ask(SYSTEM, pairs_text(pairs), SHAPE)
         if isinstance(value, NoJudgement):
             return SPENT if value is NoJudgement.SPENT else AWAY

@@ -95,7 +95,7 @@ class AskedSubstance:
         return SubstanceOpinion(faults, note)
 
     async def _ask(self, statements: Sequence[QuotedStatement]) -> str:
-        """Ask about these statements and keep the findings; return why that was not possible, "" if it was."""
+        """Ask about these statements and keep the findings. Return why the model gave no findings; "" if it gave them."""
         items = [_item(number, one) for number, one in enumerate(statements, start=1)]
         value = await self._questions.ask(SYSTEM, as_json(items), SHAPE)
         if isinstance(value, NoJudgement):

@@ -82,8 +82,9 @@ class Runs:
     """The runs of one knowledge base, as one process begins and leads them.
 
     `tools` returns the tools of a run, `bounds` are the limits of all runs together. `background` is the task group of the runs that
-    no call waits for; they outlive this process, because another one takes them up. `monotonic` is a clock that cannot be set.
-    `why_cancelled` returns the recorded reason for a run that is cancelled together with the call that waits for it.
+    no call waits for; they outlive this process, because another one continues them. `monotonic` is a clock that cannot
+    be set. `why_cancelled` returns the recorded reason for a run that is cancelled together with the call that waits
+    for it.
     """
 
     def __init__(

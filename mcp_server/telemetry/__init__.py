@@ -1,1 +1,1 @@
-"""What the server tells monitoring systems about its work: traces, metrics and log lines."""
+"""The server's reports to monitoring systems about its work: traces, metrics and log lines."""

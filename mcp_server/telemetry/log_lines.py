@@ -53,7 +53,7 @@ class JsonLines(logging.Formatter):
 
 
 class WithoutSecrets(logging.Formatter):
-    """Formats as another formatter does, and masks secrets in the result, also as JSON writes them."""
+    """Formats as another formatter does, and masks secrets in the result, both as they are and as JSON writes them."""
 
     def __init__(self, formatter: logging.Formatter, secrets: Collection[str]) -> None:
         super().__init__()

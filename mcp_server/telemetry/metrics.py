@@ -90,8 +90,9 @@ class _ThreadedServer(ThreadingMixIn, WSGIServer):
 def metrics_served(metrics: Metrics, figures: Figures, address: HttpAddress, token: str | None) -> Iterator[None]:
     """Serve the metrics at `address` in a thread until the block ends.
 
-    With a token, only requests with `Authorization: Bearer TOKEN` are answered. If the port is taken, as by another server of the
-    same host, the log says so and the server itself works without metrics. A gauge that can't be read keeps its last value.
+    With a token, only requests with `Authorization: Bearer TOKEN` are answered. If the port is taken, for example by
+    another server of the same host, the log says so and the server itself works without metrics. A gauge that can't be
+    read keeps its last value.
     """
     exposition = make_wsgi_app(metrics.registry)
 

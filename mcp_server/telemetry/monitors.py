@@ -36,7 +36,7 @@ MOST_ACTS = 1_000
 
 
 def require_packages(settings: Settings) -> None:
-    """Check that the packages for what the settings ask for are installed.
+    """Check that all packages that the settings need for this are installed.
 
     Raises:
         BadSetting: they are not.

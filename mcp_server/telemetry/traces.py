@@ -51,7 +51,8 @@ METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
 class SafeSpans(SpanExporter):
     """Passes spans on without anything that a client or a page could have put there.
 
-    Kept are the attributes in KEPT, and of names only those of tools that exist. Events and the messages of errors are left out.
+    It keeps the attributes in KEPT, and of names only those of tools that exist. Events and the messages of errors are
+    left out.
     """
 
     def __init__(self, exporter: SpanExporter, *, tools: Collection[str]) -> None:
@@ -105,7 +106,7 @@ class SafeSpans(SpanExporter):
 
 @contextmanager
 def traces_sent(address: str, *, tools: Collection[str], about: Mapping[str, str]) -> Iterator[None]:
-    """Send the spans of this process to the collector at `address` until the block ends, and the last ones then.
+    """Send the spans of this process to the collector at `address` until the block ends, and send the last ones then.
 
     A collector that can't be reached delays nothing: spans are dropped, which the log says once a minute. The variables `OTEL_*` of
     OpenTelemetry apply, for example for the collector's key.

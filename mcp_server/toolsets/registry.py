@@ -28,8 +28,8 @@ def chosen(
 ) -> tuple[AnySpec, ...]:
     """Return the tools to list, each declaration checked.
 
-    Toolsets that need a service appear only if it is `configured`; `read_only` keeps only tools that read, in all
-    toolsets or in these.
+    Toolsets that need a service appear only if it is `configured`. `read_only` keeps only tools that read: if it is
+    true, in all toolsets; if it is names, in the toolsets of these names.
 
     Raises:
         BadDeclaration: one is incomplete, or two have one name; the server must not start.

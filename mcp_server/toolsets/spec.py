@@ -200,7 +200,10 @@ class ToolSpec(Generic[S_contra, A, R]):
 
     @property
     def lane(self) -> Lane:
-        """The lane in which its calls take turns. Those that wait for a service or a person would hold their turn for nothing."""
+        """The lane in which its calls take turns.
+
+        A call that waits for a service or a person takes none: it would hold its turn for nothing.
+        """
         if self.open_world or self.waits:
             return "none"
         return "change" if self.needs >= Trust.PROPOSE else "read"

@@ -1,1 +1,1 @@
-"""What a caller whose rights are limited is served: the knowledge base as they may read it."""
+"""The knowledge base as a caller whose rights are limited may read it."""

@@ -1,7 +1,8 @@
 """The services as the caller of the present request may use them.
 
 Everything that hosts reach (tools, resources, prompts, completions, forms) gets these services, and the gate and the middleware bind
-the caller before any of it runs. So a new tool is limited without knowing it: to it, hidden pages do not exist.
+the caller before any of it runs. So a new tool is limited without any code of its own: for it, hidden pages do not
+exist.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class ViewBuilders:
-    """Build parts from a view: what changes pages, the runner of journeys, and what counts the health of pages.
+    """Functions that build the parts of a view: what changes pages, the runner of journeys, and the count of page health.
 
     `lacks(view, why)` returns what the index of the view lacks; `why` says why something may be missing.
     """
@@ -174,7 +175,8 @@ class CallerServices:
     async def as_caller(self, principal: Principal) -> AsyncIterator[PathAccess]:
         """Show only what the principal may read, while the block runs; yield its access.
 
-        The rules are read each time, also within such a block: work that a request began may outlast it by hours.
+        The rules are read each time, also within such a block: work that a request began may continue for hours after
+        it.
 
         Raises:
             StorageError: the rules, or the view, can't be read now. Nothing may be answered then.
@@ -398,12 +400,12 @@ class CallerServices:
 
     @property
     def line_authors(self) -> LineAuthors:
-        """Who wrote each line of a page, and why."""
+        """Finds who wrote each line of a page, and why."""
         return self._writing.line_authors
 
     @property
     def outside_changes(self) -> OutsideChanges:
-        """Brings changes that editors made on record."""
+        """Records changes that editors made."""
         return self._writing.outside_changes
 
     @property
@@ -472,7 +474,7 @@ class CallerServices:
 
     @property
     def ledger(self) -> ReadingLedger:
-        """The record of which caller has read which page; each is asked about its own."""
+        """The record of which caller has read which page. For a caller, only its own reading is looked up."""
         return self._services.ledger
 
     @property
@@ -512,7 +514,7 @@ class CallerServices:
 
     @property
     def runs(self) -> Runs:
-        """The supervisor of runs; the tools show each caller its own."""
+        """The supervisor of runs. The tools show each caller only its own runs."""
         return self._services.runs
 
     @property

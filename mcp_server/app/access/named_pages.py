@@ -1,4 +1,4 @@
-"""Whether JSON or a sentence of the server names a page that a caller may not read. Pure.
+"""Says whether JSON, or a sentence of the server, names a page that a caller may not read. Pure.
 
 Texts of pages are left out: a readable page may name a hidden one, and a difference is shown beside the path of its page.
 """
@@ -43,7 +43,7 @@ def json_names_hidden(text: str | None, access: PathAccess) -> bool:
 
 
 def sentence_names_hidden(text: str, access: PathAccess) -> bool:
-    """Return whether a sentence has the path of a hidden page, or one in a hidden folder."""
+    """Return whether a sentence has the path of a hidden page, or a path in a hidden folder."""
     if any(_is_hidden(found.removeprefix("kb:"), access) for found in _PAGE.findall(text)):
         return True
     closed = [f"{key}/" for key, readable in access.reading if key and not readable]

@@ -16,10 +16,10 @@ from knowledge.trust.ports import PENDING, Proposal, ProposalLine, TrustChange, 
 from mcp_server.app.access.named_pages import json_names_hidden, sentence_names_hidden
 
 MaySee = Callable[[str], Awaitable[bool]]
-"""Returns whether the caller may see what the principal with that id has done: it may read all that the principal may."""
+"""Returns whether the caller may see the acts of the principal with that id: whether it may read all that the principal may."""
 AT_ONCE = 100
 MOST_KNOWN = 5_000
-"""Proposals that a view remembers as shown or hidden."""
+"""The most proposals that a view remembers as shown or hidden."""
 
 AS_IT_IS: Final = frozenset(
     {
@@ -153,7 +153,7 @@ class ReadableTrust:
 
 
 def _documents(proposal: Proposal | ProposalLine) -> Sequence[str]:
-    """Return the documents that the proposal is about. Those of an act on trust are names, and no pages."""
+    """Return the documents that the proposal is about. The documents of an act on trust are names, not pages."""
     return () if proposal.kind == "admin" else proposal.documents
 
 

@@ -10,7 +10,7 @@ from mcp_server.app.knowledge_base import KnowledgeBase
 from mcp_server.workers.index_steps import HealthJob, counted_health
 
 APART = 2**20
-"""The size that a count is given so that a worker does it: larger than what this process does itself."""
+"""The size that a count states so that a worker process does it: larger than any work that this process does itself."""
 
 
 async def health_of(base: KnowledgeBase, excluded: Sequence[str], now_ns: int, *, apart: bool) -> PageHealth:

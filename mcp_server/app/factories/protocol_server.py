@@ -46,7 +46,7 @@ CLIENT_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class ServedProtocol:
-    """A server, and what notifies its clients of changes: in the 2026 protocol the SDK's bus, in that of 2025 the sessions."""
+    """A server, and the way to tell clients of changes: the SDK's bus in the protocol of 2026, the sessions in that of 2025."""
 
     server: ForgeServer
     services: AllServices
@@ -160,9 +160,11 @@ def _identifier(
 
 
 def _client_of(ctx: ServerRequestContext[Any, Any], headers: Mapping[str, str]) -> str:
-    """Return a mark that tells callers over HTTP without a token apart: of their session or, without sessions (2026), their client.
+    """Return a hash that distinguishes callers over HTTP without a token.
 
-    The mark is a hash, because it is stored, and anyone who has a session's id can send requests in that session.
+    It is made from the id of their session or, in the protocol of 2026 without sessions, from the name of their client.
+
+    Only a hash is stored, because anyone who has a session's id can send requests in that session.
     """
     told, params = headers.get("mcp-session-id"), ctx.session.client_params
     if told is None and params is not None:

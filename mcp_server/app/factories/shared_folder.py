@@ -34,7 +34,10 @@ class FolderNotShared(VaultUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class MachinePlace:
-    """A machine's place among those that serve one knowledge base. `fault` says why there must be no other; None if there may be."""
+    """A machine's place among those that serve one knowledge base.
+
+    `fault` says why it must be the only one; None if there may be others.
+    """
 
     state: StateStore
     root: Path
@@ -87,9 +90,10 @@ async def place_of(state: StateStore, root: Path, state_dir: Path, now: Callable
 
 
 def _machine(state_dir: Path) -> str:
-    """Return the machine's name for people, and after a space what distinguishes it from others of that name.
+    """Return the machine's name for people and, after a space, a hash that distinguishes it from other machines of that name.
 
-    Processes with the same state folder meet at the same locks of files, so they are on one machine, even in containers.
+    Processes with the same state folder share its file locks, so they count as one machine, even in different
+    containers.
     """
     name, status = "".join(socket.gethostname().split()) or "unnamed", state_dir.stat()
     known = f"{name} {state_dir} {status.st_dev} {status.st_ino}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def sync_of(base: KnowledgeBase, writing: Writing) -> Sync:
-    """Return what synchronises this knowledge base, which `writing` writes."""
+    """Return what synchronises this knowledge base; `writing` writes its pages."""
     files = FileSet(base.vault)
 
     def is_page(path: str) -> bool:

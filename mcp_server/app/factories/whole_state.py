@@ -36,7 +36,7 @@ _LOG = "-wal"
 
 @dataclass(frozen=True, slots=True)
 class StatePlace:
-    """Where a state is: in `file`, or if there is a `url`, in that schema of its database."""
+    """The place of a state: `file`, or if there is a `url`, the `schema` in that database."""
 
     file: Path
     url: str | None

@@ -1,1 +1,1 @@
-"""Bringing the index up to date with the pages before an answer from it, and what it still lacks."""
+"""Brings the index up to date with the pages before an answer from it, and says what it still lacks."""

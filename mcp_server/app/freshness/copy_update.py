@@ -22,7 +22,7 @@ RETRY_S = 2.0
 LOOK_S = 10.0
 """Seconds between looks at the folder if its files can't be watched."""
 WATCHED_LOOK_S = 300.0
-"""The same if they are watched: watching misses changes when the kernel's queue overflows."""
+"""Seconds between looks if the files are watched: watching misses changes when the kernel's queue overflows."""
 
 logger = logging.getLogger("knowledge_forge")
 

@@ -47,7 +47,7 @@ async def freshened(
 
 
 async def lacking(base: KnowledgeBase, why: str) -> IndexState:
-    """Return what the index lacks, which is not brought up to date here; `why` says why something may be missing."""
+    """Return what the index lacks, without bringing it up to date. `why` says why something may be missing."""
     late, unusable = await _late(base)
     pages = (await base.index.progress()).done
     return IndexState(not late, pages, len(unusable), len(late), (why or CHANGING) if late else "")

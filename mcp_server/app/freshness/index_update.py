@@ -30,7 +30,7 @@ ASK_S = 0.2
 class IndexUpdate:
     """The result of an update: documents that changed or are gone, and chunks that were embedded.
 
-    `waiting` says why passages have no vectors of the configured embedder yet, "" if they have.
+    `waiting` says why passages have no vectors of the configured embedder yet, "" if all have them.
     """
 
     changed: int = 0
@@ -43,8 +43,8 @@ async def bring_up_to_date(
 ) -> IndexUpdate:
     """Update the index from the files; with `anew`, rebuild it.
 
-    With `vectors` all passages get vectors of the configured embedder. Without, an index in use keeps the embedder that it
-    has or is getting: a search must not change what other processes find.
+    With `vectors` all passages get vectors of the configured embedder. Without `vectors`, an index in use keeps the
+    embedder that it has or is getting: a search must not change what other processes find.
     """
     if anew:
         if await base.index.check():

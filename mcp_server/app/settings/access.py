@@ -39,7 +39,9 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Who may connect over HTTP, and how. With a `url`, by which other machines reach the server, every request needs a token.
+    """The rules for clients that connect over HTTP.
+
+    With a `url`, by which other machines reach the server, every request needs a token.
 
     `hosts` and `origins` are allowed besides those of the URL. With `certificate` and `key` the server speaks TLS itself. Access
     tokens of `issuers` count, as far as `scopes` allow.

@@ -33,7 +33,7 @@ SCHEMES: Mapping[str, str] = {
     "mvim": "MacVim",
     "nova": "Nova",
 }
-"""The schemes that a template may have, with the editor's name. Any other could run something else than an editor."""
+"""The schemes that a template may have, with the editor's name. Any other scheme could run something other than an editor."""
 _TEMPLATE = re.compile(r"([a-z][a-z0-9-]*)://[A-Za-z0-9._~:/?#@!$&()*+,;=%{}-]+")
 _DRIVE = re.compile(r"[A-Za-z]:/")
 
@@ -47,7 +47,7 @@ class EditorLink:
     folder: Path = Path()
 
     def within(self, folder: Path) -> EditorLink:
-        """Return the same for the files of this folder, an absolute path."""
+        """Return the same link for files of the folder at this absolute path."""
         return replace(self, folder=folder)
 
     def address(self, path: str, line: int = 1) -> str:

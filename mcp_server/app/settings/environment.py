@@ -25,8 +25,8 @@ def worker_environment() -> dict[str, str]:
 def git_environment() -> dict[str, str]:
     """Return the environment of the program git and its filters: what they need to find their configuration, and no secret.
 
-    Of git's own variables, only those that say where its configuration is and who commits: others, such as GIT_DIR and
-    GIT_INDEX_FILE, belong to the program that started the server.
+    Of git's own variables it has only those that say where its configuration is and who commits. Others, such as
+    GIT_DIR and GIT_INDEX_FILE, belong to the program that started the server.
     """
     needed = (
         *("PATH", "HOME", "USER", "LOGNAME", "EMAIL", "LANG", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH"),

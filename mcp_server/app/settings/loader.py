@@ -207,7 +207,7 @@ def key_in(file: object, name: str) -> str | None:
 
 
 def _check_pages(values: Mapping[str, object]) -> None:
-    """Require what pages in the database need, and refuse what only pages in a folder can have."""
+    """Require the settings that pages in the database need, and refuse those that fit only pages in a folder."""
     if values.get("pages") != DATABASE:
         return
     chosen = f"FORGE_PAGES={DATABASE}"

@@ -31,7 +31,7 @@ def endpoint_path(name: str) -> str:
 def served_bases(service: Settings) -> tuple[HttpAddress, Mapping[str, Settings]]:
     """Return where the service listens, and the settings of each knowledge base by name, with the URL at which clients reach it.
 
-    Only its file counts for a knowledge base: the environment is the service's.
+    For a knowledge base only its own file counts: the environment belongs to the service.
 
     Raises:
         BadSetting: a setting is in the wrong place, a file can't be used, or two knowledge bases would share a folder or a state.
@@ -52,7 +52,7 @@ def require_one(settings: Settings, verb: str) -> None:
     """Check that a command which works on one knowledge base knows which.
 
     Raises:
-        BadSetting: the settings are those of a service with several.
+        BadSetting: the settings are those of a service with several knowledge bases.
     """
     if settings.knowledge_bases:
         _, file = settings.knowledge_bases[0]

@@ -26,7 +26,7 @@ class Issuer:
 
 @dataclass(frozen=True, slots=True)
 class ScopeReach:
-    """What a scope allows: acts up to trust level `level`, with the tools of `toolsets`, None for all."""
+    """The reach of a scope: acts up to trust level `level`, with the tools of `toolsets`, or of all toolsets for None."""
 
     scope: str
     level: int
@@ -48,7 +48,7 @@ class SiteClient:
 
 @dataclass(frozen=True, slots=True)
 class RequiredClaim:
-    """A claim about a person, and the value that it must have, or hold if it is a list."""
+    """A claim about a person, and the value that it must have, or contain if it is a list."""
 
     name: str
     value: str

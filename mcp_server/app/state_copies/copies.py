@@ -1,4 +1,4 @@
-"""What the site shows of the whole state, the backups that it makes, and the rehearsals of replacing or moving it.
+"""The whole state as the site shows it, the backups that the site makes, and rehearsals of replacing or moving the state.
 
 All of this happens beside the open state, which stays in use and is not changed.
 """
@@ -43,7 +43,10 @@ R = TypeVar("R")
 
 
 async def beside(step: Callable[[], Awaitable[R]]) -> R:
-    """Return what `step` returns, computed in a thread with its own event loop: reading a whole state never waits for anything."""
+    """Return what `step` returns, computed in a thread with its own event loop.
+
+    Reading a whole state never gives way to other tasks.
+    """
     return await anyio.to_thread.run_sync(anyio.run, step)
 
 
@@ -216,10 +219,10 @@ def _listed(folder: Path) -> Iterator[BackupFile]:
 
 
 def _require_backup(file: Path, folder: Path) -> None:
-    """Check that the file can be read besides the open databases.
+    """Check that the file can be read as a backup while databases are open.
 
     Raises:
-        MoveRefused: it is none, or one of the databases that this process has open.
+        MoveRefused: it is no backup, or it is one of the databases that this process has open.
     """
     try:
         if not file.is_file():

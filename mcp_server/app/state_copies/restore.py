@@ -19,7 +19,7 @@ KEPT = "before-restore-"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the state has now, the file with what it had before, if anything, and the files beside the database.
+    """The outcome of a restore: what the state has now, the file with its earlier contents, if any, and the files beside the database.
 
     `problem` says why the files could not be written, "" if they could.
     """

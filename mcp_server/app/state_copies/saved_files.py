@@ -66,7 +66,7 @@ def saved_in(backup: Path) -> Mapping[str, bytes]:
 
 
 def write_back(files: Mapping[str, bytes], folder: Path, *, replaces: bool) -> RestoredFiles:
-    """Write the files into the state folder. A draft stays if another text is there; so do weights, unless this `replaces` them."""
+    """Write the files into the state folder. A draft stays if another text is there. Weights stay, too, unless `replaces` is set."""
     written: list[str] = []
     kept: list[str] = []
     for path, content in files.items():

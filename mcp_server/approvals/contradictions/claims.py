@@ -35,7 +35,7 @@ def is_claim_of(proposal: Proposal, found: Contradiction) -> bool:
 
 
 def _claims(proposal: Proposal) -> Callable[[Contradiction], bool]:
-    """Return `is_claim_of` for one proposal and many contradictions."""
+    """Return a function that answers `is_claim_of` for this proposal: it reads the proposal once for many contradictions."""
     call = calls_of(proposal)[-1]
     against, content = call.get(AGAINST, ()), _folded(str(call.get("content", "")))
 

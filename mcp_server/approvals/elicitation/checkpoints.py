@@ -183,7 +183,10 @@ async def settle(
 
 
 async def is_enough(services: ElicitationServices, asked: CheckpointQuestion, principal: str) -> bool:
-    """Return whether a form in that principal's host can settle the question: others may review what the journey changes."""
+    """Return whether a form in that principal's host can settle the question.
+
+    It can't if other people review the pages that the journey changes.
+    """
     state = await services.journeys.store.journey(asked.journey)
     decision = "answer" if state.checkpoint and state.checkpoint.asks else "approve"
     return not await services.work_reviewers.on_journey(asked.journey, decision, principal)

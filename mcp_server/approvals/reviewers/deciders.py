@@ -1,7 +1,8 @@
 """Says which people may decide on a proposal.
 
-Pages may have reviewers: then only one of them decides. And a setting leaves proposals of a person's own hosts to others.
-The account of the server at a terminal is the owner, whom neither binds: it can change the reviewers and the setting, too.
+If pages have reviewers, only a reviewer can decide. A setting leaves proposals of a person's own hosts to other people.
+The account of the server at a terminal is the owner. Neither rule binds the owner, who can change the reviewers and the
+setting, too.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class UndoServices(HasState, HasTools, HasWriting, Protocol):
 async def plan_undo(
     services: UndoServices, acts: Sequence[PastAct], person: Approver, take: Take, take_at: Mapping[str, Take]
 ) -> UndoPlan:
-    """Return what it would do if this person took the acts back. Changes nothing."""
+    """Return what would happen if this person took the acts back. Changes nothing."""
     return await services.undo.plan(acts, by=admin.asking(person).id, take=take, take_at=take_at)
 
 

@@ -54,9 +54,9 @@ def waiting(
 ) -> str:
     """Return the notice of a pending proposal, which the principals in `joined` ask for, too.
 
-    `page` is the review page's public address. `reacting`: reactions of some people decide, unless somebody else `touched` the
-    message; they approve only if `approving`. `trouble` says why a reaction did not decide. `powerless` is how many listed
-    reviewers cannot decide by a reaction, because Zulip shows no such account.
+    `page` is the review page's public address. With `reacting`, reactions of listed people decide, unless somebody else
+    `touched` the message. Without `approving`, they can only reject. `trouble` says why a reaction did not decide.
+    `powerless` is how many listed reviewers cannot decide by a reaction, because Zulip shows no such account.
     """
     terminal = "`knowledge-forge review` on the server's machine"
     review = f"{page}/proposals/{proposal.id}, or {terminal}" if page else terminal

@@ -52,7 +52,10 @@ _MENTION: Final = re.compile(r"^@_?\*\*[^*]+\*\*[\s:,]*")
 
 @dataclass(frozen=True, slots=True)
 class AskedIn:
-    """Where the question of a checkpoint is asked. `url` leads to it; `trouble` says why it could not be asked or answered there."""
+    """The place where the question of a checkpoint is asked.
+
+    `url` leads to it; `trouble` says why the question could not be asked or answered.
+    """
 
     place: str
     url: str = ""

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Check, and list the open contradictions there, the most certain first; exit code 1 if any is open or pages were missing."""
+    """Check pages, and list their open contradictions, the most certain first; exit code 1 if any is open or pages are missing."""
     report, found, more_found, state = anyio.run(_check, args, settings)
     if settings.json:
         listed = [as_json(disagreement(flag)) for flag in found]

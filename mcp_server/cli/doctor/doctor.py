@@ -69,7 +69,7 @@ OnProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What was found, in the order in which a person would ask, and what can be fixed."""
+    """The findings, in the order in which a person would ask, and the repairs that are possible."""
 
     findings: Sequence[DoctorFinding]
     repairs: Sequence[Repair] = ()

@@ -14,9 +14,10 @@ LINES = 1_000
 
 
 async def former_paths(settings: Settings) -> FormerPaths:
-    """Return what is known of former paths; nothing from a database that can't be read, which is a finding of its own.
+    """Return everything that is known of former paths.
 
-    The index is not brought up to date first, so it still has the last text of a page that no host has written.
+    A database that can't be read adds nothing: `doctor` reports it elsewhere. The index is not brought up to date
+    first, so it still has the last text of a page that no host has written.
     """
     moves, states, after = dict[str, str](), dict[str, str](), 0
     with suppress(KnowledgeError):

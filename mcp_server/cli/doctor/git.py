@@ -1,4 +1,4 @@
-"""What `doctor` says about the Git repository that a knowledge base lies in."""
+"""The findings of `doctor` on the Git repository that a knowledge base lies in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.result import DoctorFinding, note, ok
 
 TEMPORARY = ".forge-0.tmp"
-"""A name like those of the files from which pages are exchanged."""
+"""The name of a temporary file like those that replace a page: Git should ignore them."""
 
 
 async def git_examined(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:

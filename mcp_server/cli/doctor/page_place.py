@@ -1,4 +1,4 @@
-"""Says where the pages are, whether machines may share their folder, and how this machine's copy is if they are in a database."""
+"""Says where the pages are, whether machines may share their folder, and the state of this machine's copy of stored pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def where_pages_are(settings: Settings) -> list[DoctorFinding]:
 
 
 async def shared_folder_examined(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:
-    """Say whether servers on several machines may write to the folder; None if the state, or the pages, are not shared that way."""
+    """Say whether servers on several machines may write to the folder; None if the state is in a file, or pages are in a database."""
     if settings.database_url is None or base.copy is not None:
         return None
     fault = await anyio.to_thread.run_sync(fault_of, base.vault.root)

@@ -152,7 +152,7 @@ def look_through(
 
 
 class _Known(NamedTuple):
-    """What the first pass keeps of a page: its text would take too much memory."""
+    """The facts that the first pass keeps of a page. Keeping its text, too, would take too much memory."""
 
     title: str
     aliases: tuple[str, ...]

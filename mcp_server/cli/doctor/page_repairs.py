@@ -18,19 +18,19 @@ from knowledge.pages.paths import is_markdown, joined, parent, without_suffix
 from knowledge.state.document_names import name_key
 
 GENERIC = frozenset({"_index", "index", "readme"})
-"""File names that many folders have: a page of that name elsewhere is another page."""
+"""File names that many folders have: a page of that name in another folder is a different page."""
 _ATTACHMENT = re.compile(
     r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp|flac|m4a|mp3|ogg|wav|3gp|mkv|mov|mp4|ogv|webm|pdf|canvas|base)$",
     re.IGNORECASE,
 )
-"""The files that Obsidian embeds; another dot may be part of a name."""
+"""The suffixes of files that Obsidian embeds. After any other dot, the text may be part of a page's name."""
 _COMMENT = re.compile(r"%%(?:[^%\n]|%(?!%)|\n(?!\n))*+%%")
 _PLAIN_VALUE = re.compile(r"([A-Za-z_][\w -]{0,63}?)([ \t]*:[ \t]+)([^\s\"'\[{&*|>!%@`#][^\n]*?)([ \t]*)$")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenLink:
-    """A link that leads nowhere: its path as written, where a page is missing, and the pages that it may have meant."""
+    """A link that leads nowhere: its path as written, the path of the missing page, and the pages that it may have meant."""
 
     written: str
     missing: str
@@ -151,7 +151,7 @@ def relinked(
     exists: Callable[[str], bool],
     called: Callable[[str], Sequence[str]] = lambda _: (),
 ) -> str:
-    """Return the text with each broken link that has exactly one candidate leading there; its form is kept.
+    """Return the text in which each broken link with exactly one candidate leads to that. The form of the link is kept.
 
     `called` returns the files with a name.
     """
@@ -173,7 +173,7 @@ def _called_or_is(called: Callable[[str], Sequence[str]], lost: str, name: str) 
 
 
 def quoted(text: str) -> str:
-    """Return the text with quotes around the front matter values that break its YAML; unchanged if that isn't the only reading.
+    """Return the text with quotes around the front matter values that break its YAML; unchanged if they may mean something else.
 
     The only reading is the one that pages with broken YAML get anyway: each `key: value` line by itself.
     """

@@ -1,4 +1,4 @@
-"""What `doctor --fix` can mend: caches, leftovers of killed processes, and slips on pages that have only one reading."""
+"""The repairs that `doctor --fix` makes: of caches, leftovers of killed processes, and slips on pages with only one reading."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """What became of a repair: `done`, or the reason why not. With `waits`, it is a proposal that needs approval."""
+    """The outcome of a repair: `done`, or the reason why not. With `waits`, it is a proposal that needs approval."""
 
     done: bool
     outcome: str
@@ -45,7 +45,7 @@ class RepairOutcome:
 
     @property
     def word(self) -> str:
-        """What became of it in one or two words."""
+        """The outcome in one or two words."""
         return "fixed" if self.done else "needs approval" if self.waits else "not fixed"
 
 
@@ -102,7 +102,7 @@ def named(paths: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 async def carried_out(settings: Settings, repairs: Sequence[Repair]) -> list[RepairOutcome]:
-    """Carry the repairs out, one after the other, and return what became of each."""
+    """Carry the repairs out, one after the other, and return the outcome of each."""
     async with local_host(settings) as at:
         return [await _carried_out(at, repair) for repair in repairs]
 

@@ -343,7 +343,7 @@ def _duration(seconds: float) -> str:
 
 
 async def _filled(base: KnowledgeBase, *, later: bool) -> str:
-    """Make the vectors of all passages, here or in a running server. Return why some are still missing, "" if none is."""
+    """Make the vectors of all passages, here or in a running server. Return why some vectors are still missing, "" if none is."""
     # Long enough for the lease of a process that was killed to expire.
     async with held_lease(base, wait_s=TTL_S + 1.0) as lease:
         if lease is None:
@@ -355,7 +355,7 @@ async def _filled(base: KnowledgeBase, *, later: bool) -> str:
 
 
 async def _noticed(base: KnowledgeBase) -> str:
-    """Return what happens in the running server that keeps the index."""
+    """Return what the running server that keeps the index does about the new embedder; "" if it has made all vectors."""
     server = await other_process(base) or "another process"
     with anyio.move_on_after(NOTICED_S):
         while not (await base.index.space()).wanted.same_vectors(base.embedding.wanted):  # noqa: ASYNC110  the database tells nobody

@@ -88,7 +88,7 @@ async def _opened(args: argparse.Namespace, settings: Settings) -> OpenedPage:
 
 
 def _written(args: argparse.Namespace, settings: Settings, page: OpenedPage, draft: Draft) -> int:
-    """Write the draft to the page. While somebody else has changed the same text, ask the person to settle it."""
+    """Write the draft to the page. As long as somebody else has changed the same text, ask the person to settle the conflict."""
     base = page
     while True:
         text = draft.read()

@@ -92,7 +92,7 @@ async def _changes(args: argparse.Namespace, settings: Settings) -> tuple[Change
 
 
 def _next_command(args: argparse.Namespace, cursor: str) -> str:
-    """Return the command that continues the list. Its times are absolute, because `2h` means another one a minute later."""
+    """Return the command that continues the list. Its times are absolute, because `2h` means a different time a minute later."""
     words = [args.path] if args.path else []
     chosen = {
         "--host": args.host,

@@ -20,7 +20,7 @@ from mcp_server.cli.terminal.output import say
 
 
 class AlreadyThere(KnowledgeError):
-    """A page is at the path of the new one. Nothing was written."""
+    """There is already a page at the path of the new one. Nothing was written."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} exists already; change it with: {command('edit', path)}")

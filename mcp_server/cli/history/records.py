@@ -1,4 +1,4 @@
-"""Open the histories of pages for the verbs that show them, with the changes that editors made on record."""
+"""Opens the histories of pages for the verbs that show them, after changes that editors made are recorded."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MERGE = "kb_merge"
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What became of the text: the answer of kb_merge, and the id of the change, "" if nothing was written."""
+    """The outcome of saving a text: the answer of kb_merge, and the id of the change, "" if nothing was written."""
 
     answer: Mapping[str, Any]
     change: str = ""

@@ -1,1 +1,1 @@
-"""The doors of a knowledge base: `export` and `import`."""
+"""The ways out of a knowledge base and into it: `export` and `import`."""

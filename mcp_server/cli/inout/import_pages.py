@@ -44,7 +44,7 @@ ASKS = "nothing was imported: add --yes, or run this at a terminal to be asked"
 
 
 class ImportRefused(KnowledgeError):
-    """The caller may not import, or not this. Nothing was written."""
+    """The caller may not import anything, or may not import these pages. Nothing was written."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"nothing was imported: {reason}")

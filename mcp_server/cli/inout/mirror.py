@@ -1,4 +1,4 @@
-"""`mirror`: keep a folder of pages that are in the database, and take edits in it back, for people with editors."""
+"""`mirror`: keep a folder of pages that are in the database, and write edits in it back to the database, for people with editors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_ALL = 1
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """What one round did: the edits taken, those that could not be taken and why, and the files that the folder lacks and why."""
+    """One round: the edits taken, those that could not be taken and why, and the files that the folder lacks and why."""
 
     taken: Sequence[str]
     failed: Mapping[str, str]
@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Mirror until interrupted, or once; with `--once`, 1 if something could not be exchanged.
+    """Mirror until interrupted, or once; with `--once`, exit code 1 if something could not be exchanged.
 
     Raises:
         WronglyAsked: pages are in a folder, or --json without --once.

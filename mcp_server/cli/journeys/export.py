@@ -48,7 +48,7 @@ async def export(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the text to `path`, which may only be missing or an earlier export.
+    """Write the text to `path`, where there may be no file or an earlier export.
 
     Raises:
         ConfigurationRefused: another file is there, or it can't be written.

@@ -1,4 +1,4 @@
-"""What the verbs about people have in common: they change the directory with a passkey's signature, and print rows of it."""
+"""The shared part of the verbs about people: they change the directory with a passkey's signature, and print rows of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def directory(settings: Settings, _args: object = None) -> Directory:
 
 
 async def changed(settings: Settings, what: PeopleAct, arguments: Mapping[str, Any]) -> Directory:
-    """Make the change, which needs a passkey's signature once there is one, and return the directory after it.
+    """Make the change, which needs a signature once a passkey is registered, and return the directory after it.
 
     Raises:
         NotCarriedOut, BadDirectoryChange: nothing was changed.

@@ -158,7 +158,7 @@ async def _show(review: ReviewSession, proposal_id: str, settings: Settings) -> 
 async def _decide(
     review: ReviewSession, proposal_id: str, word: Word, args: argparse.Namespace, settings: Settings
 ) -> int:
-    """Decide on the proposal with this hash, once the person at the terminal has typed how it begins."""
+    """Decide on the proposal with this hash, once the person at the terminal has typed the beginning of the hash."""
     proposal = await review.one(proposal_id)
     if refused := await _refused(review, proposal, word, args):
         say(refused)
@@ -172,7 +172,10 @@ async def _decide(
 
 
 async def _refused(review: ReviewSession, proposal: Proposal, word: Word | None, args: argparse.Namespace) -> str:
-    """Return why nothing can be decided here, before the person is asked; "" if it can be, or if there is nothing to decide."""
+    """Return why nothing can be decided here; "" if a decision is possible, or if there is nothing to decide.
+
+    This is known before the person is asked.
+    """
     if proposal.state != "pending":
         return f"nothing was decided: {visible(ending(proposal))}"
     if args.hash and args.hash != proposal.hash:

@@ -42,7 +42,7 @@ def add_freshness(parser: argparse.ArgumentParser, *, wait_s: float = WAIT_S) ->
 
 
 def patience(args: argparse.Namespace) -> float:
-    """Return for how many seconds these options allow to wait."""
+    """Return the number of seconds that these options allow for waiting."""
     return 0.0 if args.no_index else float(args.wait)
 
 
@@ -52,8 +52,8 @@ async def fresh_base(
 ) -> AsyncIterator[tuple[KnowledgeBase, IndexState]]:
     """Yield the knowledge base, its index brought up to date as far as `wait_s` allows, and what the index still lacks.
 
-    `by_words`: the index of words is needed, too. At a terminal a bar on stderr shows the progress. If `told`, what is
-    missing is said there at once, because it may be the cause of an error that follows.
+    `by_words`: the index of words is needed, too. At a terminal a bar on stderr shows the progress. With `told`,
+    missing pages are reported on stderr at once, because they may be the cause of an error that follows.
     """
     with indexing_bars(shown=not settings.json) as (on_progress, _):
         async with open_base(settings, on_progress=on_progress) as base:

@@ -334,7 +334,7 @@ class _Installation:
         return bool(self.means.ask(question, self.host.shows_forms))
 
     def _granted(self) -> bool:
-        """Return whether the host may edit from now on. If the person declines, it stays connected without that."""
+        """Return whether the host may edit from now on. If the person declines, the host stays connected without that right."""
         try:
             self.means.grant(self.principal_host, EDIT_LEVEL)
         except KnowledgeError as error:
@@ -384,7 +384,10 @@ class _Installation:
         return put(text, (self.host.servers, key), self._entry(text, key, secret))
 
     def _without_entry(self, text: str) -> frozenset[str]:
-        """Return the file's text without our entry, with and without an empty list of servers. A backup equal to either is enough."""
+        """Return the file's text without our entry: with an empty list of servers, and without the list.
+
+        A backup that equals one of the two is enough.
+        """
         path = (self.host.servers, self._key(text)[0])
         return frozenset({drop(text, path), drop(text, path, prune=True)})
 

@@ -89,7 +89,10 @@ def prepare(settings: Settings) -> None:
 
 
 def serve(settings: Settings, port: SharedPort | None = None) -> None:
-    """Serve until the host disconnects, or over HTTP until a signal. `port` is what several processes share, if there are several."""
+    """Serve until the host disconnects, or over HTTP until a signal.
+
+    `port` is the one that several processes share; None for one process.
+    """
     anyio.run(_serve_several if settings.knowledge_bases else _serve, settings, port)
 
 
@@ -136,7 +139,7 @@ async def _serve_several(settings: Settings, port: SharedPort | None) -> None:
 async def _with_sites(
     stack: AsyncExitStack, served: ASGIApp, bases: Mapping[str, tuple[App, Settings]], access: HttpAccess
 ) -> ASGIApp:
-    """Return the application with the sites beside it at which people log in with a sign-in server.
+    """Return the application and, beside it, the sites at which people log in with a sign-in server.
 
     Raises:
         BadSetting: two sites have the same host name.
@@ -156,5 +159,5 @@ async def _with_sites(
 
 
 def _parts(app: App) -> Parts:
-    """Return what a process needs to serve this knowledge base, each part with a cheap read."""
+    """Return the parts that a process needs to serve this knowledge base, each with a cheap read that shows whether it works."""
     return {"state": app.base.state.last_event, "index": app.base.index.progress}

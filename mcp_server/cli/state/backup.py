@@ -33,7 +33,7 @@ def restore_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def backup(args: argparse.Namespace, settings: Settings) -> int:
-    """Save the state as it is at this moment; servers may go on writing."""
+    """Save the state as it is at this moment. Servers can keep writing meanwhile."""
     place, root = state_place(settings), Vault.open(settings.kb).root
     files = files_in(place.file.parent)
     missing = left_out(place.file.parent, has_pages=settings.pages == DATABASE)

@@ -31,9 +31,9 @@ def table_progress(*, shown: bool) -> Iterator[OnStep]:
 def show_contents(
     facts: Mapping[str, object], states: Mapping[str, Contents | None], *, source: str, target: str, as_json: bool
 ) -> None:
-    """Print the rows of each table in each of the states; the last one that is there gives the audit chain.
+    """Print how many rows each table has in each state, and the audit chain of the last state that exists.
 
-    As JSON they are printed with all `facts`.
+    As JSON, these are printed with all `facts`.
     """
     if as_json:
         print_json(

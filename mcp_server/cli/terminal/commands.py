@@ -1,4 +1,4 @@
-"""The commands that messages tell a person to type: with the folder that this command was given, and in the terminal's own words."""
+"""The commands that messages tell a person to type: for the same folder as this command, and as verbs instead of tools."""
 
 from __future__ import annotations
 

@@ -94,7 +94,8 @@ async def ended(review: ReviewSession, proposal: Proposal) -> Proposal:
 async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
     """Register `host` and return its new secret, which only this process knows. An earlier secret stops working.
 
-    `forms`: forms that it shows can approve. A new secret starts without that, whatever was allowed with an earlier one.
+    With `forms`, forms that the host shows can approve. Without it they can't, even if they could with an earlier
+    secret.
 
     Raises:
         BadHostName, NotCarriedOut: nothing was changed.

@@ -40,7 +40,7 @@ def shortened(value: Any) -> Any:
 
 
 def event_fields(logged: Logged) -> dict[str, Any]:
-    """Return an event as a flat object, without works, briefs and inputs, which can be large."""
+    """Return an event as a flat object, without its work, brief and inputs, which can be large."""
     form = dict(logged_form(logged))
     form.pop("key", None)
     event = {name: value for name, value in form.pop("event").items() if name not in ("work", "brief", "inputs")}

@@ -1,4 +1,4 @@
-"""Choosing an agent: the list with what each costs, the cost at the start of a journey, and the proposal for a brief."""
+"""The choice of an agent: the list of agents with their costs, the cost at the start of a journey, and the proposal for a brief."""
 
 from __future__ import annotations
 

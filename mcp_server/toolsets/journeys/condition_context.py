@@ -1,4 +1,4 @@
-"""The data that conditions can check: the knowledge base through its circles, and this server's records of the journey."""
+"""The data that conditions can check: the pages of the knowledge base, and this server's records of the journey."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class KnowledgeLook:
         return self._calls
 
     async def _was_seen_before(self, path: str) -> bool:
-        """Return whether the caller who began the journey read the page outside of it, and the page is unchanged since then."""
+        """Return whether the caller who began the journey read the page outside of the journey, and it is unchanged since then."""
         if path not in self._seen_before:
             who, mark = self._state.principal, ReadingMark(path, "read")
             # All callers without a token share one principal, so a page that one of them read was not read by another.
@@ -163,7 +163,7 @@ class KnowledgeLook:
         return self._answers[query]
 
     async def calls(self, *, of_all_visits: bool = False) -> Sequence[Called]:
-        """Return the tools that answered calls of this journey in the present visit of its phase, or in all of them."""
+        """Return the calls of this journey that tools answered, in the present visit of its phase or, `of_all_visits`, in all."""
         try:
             log = await self._store.events(self._journey, after=0 if of_all_visits else self._state.entered_seq)
         except NoSuchJourney:  # it begins with automatic phases, which are not recorded yet
@@ -239,7 +239,7 @@ class KnowledgeLook:
         return list(dict.fromkeys(found))[:most]
 
     async def _labels(self, text: str) -> Sequence[str]:
-        """Return the titles of the best trusted hits, best first; not from pages about how to work."""
+        """Return the headings, tags and titles of trusted hits, best first. Pages about how to work are left out."""
         hits = (await self._search(text[:MOST_SEARCHED])).hits
         labels: list[str] = []
         for hit in hits:

@@ -78,7 +78,7 @@ async def start(services: JourneyServices, call: Call, arguments: StartArguments
 
 
 async def submit(services: AskingServices, call: Call, arguments: SubmitArguments) -> Journey:
-    """Record work, and take the journey on if it is enough."""
+    """Record work, and move the journey on if the work is enough."""
     usage = arguments.usage or ReportedUsage()
     submission = Submission(
         arguments.work,
@@ -167,7 +167,7 @@ async def status(services: AskingServices, call: Call, arguments: JourneyStatusA
 
 
 async def newest_events(services: JourneyServices, journey: str) -> list[Mapping[str, Any]]:
-    """Return the newest events, oldest first, without works, and with long fields cut."""
+    """Return the newest events, oldest first, without their work and with long fields cut."""
     state = await services.journeys.store.journey(journey)
     log = await services.journeys.store.events(journey, after=max(0, state.seq - MOST_EVENTS))
     return [{name: shortened(value) for name, value in event_fields(logged).items()} for logged in log]

@@ -115,7 +115,7 @@ class Journey:
 
 @dataclass(frozen=True, slots=True)
 class JourneyView(Journey):
-    """The same, with what the view shows: `events`, or `text` (Mermaid, or the report)."""
+    """A journey's position, with the content of a view: `events`, or `text` (Mermaid, or the report)."""
 
     text: str | None = None
     events: Sequence[Mapping[str, Any]] = field(default_factory=tuple)

@@ -109,7 +109,7 @@ def day_of(argument: str, text: str, *, also: str = "") -> date:
 
 
 def moment_of(argument: str, text: str) -> datetime:
-    """Return an ISO date (its midnight, in UTC) or ISO time.
+    """Return the moment of an ISO time, or of an ISO date: its midnight, in UTC.
 
     Raises:
         BadDate: it is neither.

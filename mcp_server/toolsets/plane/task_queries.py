@@ -217,7 +217,7 @@ async def _matching_tasks(
     """Return the tasks of each project that match.
 
     Raises:
-        UnknownName: no project has a name that the filters have.
+        UnknownName: one of the names in the filters exists in no project.
     """
 
     async def match(one: _ReadProject) -> _FoundTasks:
@@ -318,7 +318,7 @@ class _Meanings:
             exact = [one for one in self._people if unaccented(name) in map(unaccented, names_of_person(one))]
             if not exact:
                 return [(await self._board.person(one.project, name)).id]
-            # Of several with that name, those without a task make no difference.
+            # If several people have that name, those without a task make no difference.
             of_tasks = [person for person in exact if person in self._assigned]
             if len(of_tasks) > 1:
                 return [chosen(SERVICE, "member", name, of_tasks, names_of_person, near=False).id]

@@ -38,7 +38,8 @@ NO_PROJECT = "no project can be used; check whether the key's owner belongs to o
 async def list_projects(board: Board, asked: str | None) -> Projects:
     """Return the projects that may be used, by key; or the one asked for, with the names that its tasks can have.
 
-    Only the latter holds text that anyone may have written, so listing the keys taints no caller.
+    Only the answer about a single project holds text that anyone may have written. So the list of keys taints no
+    caller.
     """
     if asked is None:
         lines = [ProjectLine(project.key, project.name, "") for project in await board.projects()]

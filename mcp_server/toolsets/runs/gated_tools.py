@@ -40,7 +40,7 @@ MOST_NAMED, LONGEST_NAMED = 5, 100
 
 
 class GatedTools:
-    """The tools of one run: those that are listed, from its toolsets if it has a choice of them."""
+    """The tools of one run: the listed ones or, if the run names toolsets, the listed ones of these toolsets."""
 
     def __init__(self, gate: Gate, services: RunServices, header: Header) -> None:
         self._gate, self._services, self._header = gate, services, header

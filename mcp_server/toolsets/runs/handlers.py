@@ -90,7 +90,8 @@ async def plan_call(services: RunServices, call: Call, arguments: RunArguments) 
 async def plan_run(services: RunServices, call: Call, arguments: RunArguments) -> RunPlan:
     """Return the run that the call would begin or answer. It is not begun or answered yet.
 
-    The reading of a caller that is not trusted is kept with the texts of the call: a person may approve it much later.
+    If the caller is not trusted, the record of its reading is kept for this call, because a person may approve it much
+    later.
 
     Raises:
         WrongRun: the arguments do not go together. NoSuchRun: the caller has no such run. RunNotThere: it has no open question.
@@ -153,7 +154,7 @@ async def own_run(services: RunViewServices, call: Call, run: str) -> Run:
 
 
 def require_short(name: str, text: str) -> None:
-    """Return if the text is short enough for that argument.
+    """Check that the text is short enough for that argument.
 
     Raises:
         WrongRun: it is not.
@@ -186,7 +187,7 @@ def _toolsets_for_runs(services: RunServices) -> tuple[str, ...]:
 def pinned(services: RunServices, header: Header) -> Header:
     """Return the header with the run's toolsets: those that it names, else those of this server.
 
-    Another server with more may resume it.
+    Another server with more toolsets may resume the run.
     """
     return replace(header, toolsets=header.toolsets or _toolsets_for_runs(services))
 
@@ -356,7 +357,7 @@ async def trace(services: RunViewServices, call: Call, arguments: TraceArguments
 
 
 def page_end(text: str, start: int) -> int:
-    """Return the end of the page that begins there: after a line, if it has one."""
+    """Return the end of the page of text that begins at `start`: after a whole line, if the page has one."""
     if len(text) - start <= PAGE:
         return len(text)
     line = text.rfind("\n", start, start + PAGE)

@@ -1,4 +1,7 @@
-"""The outcome of a call whose process died over it: looked up on record and asked of the service. This carries out nothing."""
+"""The outcome of a call whose process died before the answer was recorded: looked up in records, or asked of the service.
+
+This carries out nothing.
+"""
 
 from __future__ import annotations
 

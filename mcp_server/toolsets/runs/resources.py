@@ -56,7 +56,9 @@ def add_run_resources(server: ForgeServer, services: RunViewServices) -> None:
 
 
 async def run_ids(services: RunViewServices, typed: str) -> Sequence[str]:
-    """Return the ids of the caller's runs that begin with the typed text, or whose goal has words that do, newest first.
+    """Return the ids of the caller's runs that match the typed text, newest first.
+
+    A run matches if its id begins with the text, or if each typed word begins a word of its goal.
 
     A caller over HTTP without a token gets none: nobody knows which runs are theirs.
     """

@@ -115,7 +115,7 @@ async def _pending(services: TrustServices, call: Call) -> list[Pending]:
 
 
 async def _answer(services: TrustServices, call: Call, proposal: Proposal) -> ProposalStatus:
-    """Return the proposal; its diffs and result, which quote pages, only to a caller that may read by now."""
+    """Return the proposal. Its diffs and its result quote pages, so they are left out for a caller that may not read now."""
     record = await trust_record_of(services.state, call.principal, now=services.now())
     grant = limited(grant_of(record), call.principal.reach)
     shown = await summary(proposal, services.review_address, whole=grant.level >= Trust.READ)

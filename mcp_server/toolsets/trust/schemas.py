@@ -57,7 +57,7 @@ class WithdrawArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class ProposalStatus:
-    """One proposal of the caller in full, and a list of its waiting ones."""
+    """One proposal of the caller in full, and a list of the caller's waiting proposals."""
 
     proposal: Mapping[str, Any] | None
     pending: Sequence[Pending]

@@ -57,7 +57,7 @@ class PlannedWebhook:
 
 @dataclass(frozen=True)
 class SendWebhook:
-    """Sends the webhook. It can't be looked up whether it arrived, but it can be sent again under its id."""
+    """Sends the webhook. Nobody can look up whether it arrived, but it can be sent again under its id."""
 
     receivers: Receivers
     plan: PlannedWebhook

@@ -1,4 +1,4 @@
-"""The webhook toolset: tell a receiver that a person configured that something happened."""
+"""The webhook toolset: report an event to a receiver that a person configured."""
 
 from __future__ import annotations
 

@@ -163,7 +163,8 @@ async def _page(services: ActServices, asked: str) -> Document:
     """Return the page to attach, by its exact path.
 
     Raises:
-        Unclear: another page is the nearest, or it is too long for a person to look through before it is sent.
+        Unclear: only a page with a similar path was found, or the page is too long for a person to look through before
+            it is sent.
         KnowledgeError: there is no such page.
     """
     path = asked.removeprefix(PAGE).strip()

@@ -310,7 +310,8 @@ async def _start_at_address(chat: Chat, address: str, where: ChatPlace | None) -
     if where is not None:
         return _Start(where, "older", "newest")
     if link.people_ids:
-        # The address may name us as well; alone, it is the conversation with ourselves.
+        # The address of a conversation may name the bot, too. If it names nobody else, it is the bot's own
+        # conversation.
         others = [number for number in link.people_ids if number != (await chat.me()).id] or link.people_ids
         people = await chat.recipients([str(number) for number in others])
         return _Start(ChatPlace(people=people), "older", "newest")

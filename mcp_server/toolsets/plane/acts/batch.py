@@ -1,7 +1,8 @@
 """Several changes of tasks as one act: planned together, approved together, carried out in order, each exactly once.
 
-Each change is the same act as if it were alone, with its own outbox entry. If the process dies, those that were done are found by
-their entries, and the others follow. Plane allows 60 requests a minute: tasks are read as lists, before and after, not one by one.
+Each change is the same act as if it were alone, with its own outbox entry. If the process dies, the changes that were
+done are found by their entries, and the others follow. Plane allows 60 requests a minute: tasks are read as lists,
+before and after, not one by one.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Batch:
 
     @property
     def acts(self) -> Sequence[TaskPlan]:
-        """The plans of those that are to be sent."""
+        """The plans of the changes that are to be sent."""
         return [one.act for one in self.items if one.act]
 
     @property

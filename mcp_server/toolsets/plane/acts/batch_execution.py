@@ -43,11 +43,13 @@ TOOL = "plane_change_tasks"
 RECENT_S = 20.0
 """The greatest age of a list that gives the values of tasks before a change."""
 MOST_ATTEMPTS = 20
+"""The most attempts at one change, each with its own key."""
 LONGEST_WAIT_S = 61.0
+"""The longest wait until Plane accepts requests again: a little more than the minute in which it counts them."""
 MOST_WAITS = 5
 """How often an approved batch waits until Plane accepts requests again; a direct call returns an error instead."""
 EFFECT = "effect."
-"""Before a change's number: the mark in the batch's outbox entry with the effect of that change as it was approved."""
+"""The prefix of a mark in the batch's outbox entry. The number of a change follows, and the mark has its effect as approved."""
 CHANGED = "its task was changed since this was approved; nothing was sent"
 LIMITED = "Plane accepts no more requests for now; the same call in {wait_s:.0f} s continues here"
 

@@ -234,7 +234,7 @@ class ChangeComment:
         return self._result()
 
     async def look(self, attempt: DeliveryAttempt) -> Result | None:
-        """Return the result if it is changed or gone; None if it certainly is not."""
+        """Return the result if the comment is changed or gone, as planned; None if it certainly is not."""
         return self._result() if await self._is_done(attempt) else None
 
     async def _is_done(self, attempt: DeliveryAttempt) -> bool:

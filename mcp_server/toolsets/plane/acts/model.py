@@ -39,7 +39,7 @@ Value = str | list[str] | None
 LONG: tuple[FieldName, ...] = ("description", "comment")
 """Fields that are shown as separate texts; the others are shown together, one per line."""
 TIES: tuple[FieldName, ...] = ("cycle", "modules", "relations", "links")
-"""Fields that Plane keeps outside of the task. Their values before and after are only those that the act touches."""
+"""Fields that Plane keeps outside of the task. In a plan, their values before and after are only those that the act touches."""
 QUOTABLE: tuple[FieldName, ...] = ("state", "priority", "start", "due", "parent", "archived")
 """Fields whose values a sentence may quote, because they hold no free text."""
 BY_HAND: Mapping[FieldName, str] = {
@@ -116,7 +116,7 @@ class TaskPlan:
 
     @property
     def level(self) -> Trust:
-        """The level that the act needs beyond its tool's, because a deletion cannot be undone."""
+        """The level that the act needs if that is more than its tool's level: a deletion cannot be undone."""
         return Trust.HIGH_STAKES if self.kind == "delete" else Trust.NONE
 
     @property

@@ -26,7 +26,7 @@ from mcp_server.toolsets.plane.schemas import LONGEST_NAME, CommentArguments, Cr
 from mcp_server.toolsets.spec import ToolSpec
 
 EMPTY = "<p></p>"
-"""Plane's form of a description without text; it refuses HTML that is empty."""
+"""A description without text, as Plane stores it: Plane refuses HTML that is empty."""
 LONGEST_CURRENT = 20_000  # characters of the present values in the answer to a conflict
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 FIELDS = (
@@ -50,7 +50,7 @@ COMPARED = frozenset(FIELDS[:9])
 REHEARSED = "a dry run: nothing was sent"
 T = TypeVar("T")
 FindTask = Callable[[str], Awaitable[tuple[Project, PlaneTask]]]
-"""Returns the task that a caller names, as it is now: `Board.task`, or from a list that was just read."""
+"""Returns the task that a caller names, as it is now: `Board.task`, or a function that knows a list read a moment ago."""
 
 
 async def plan_creation(board: Board, arguments: CreateArguments) -> TaskPlan:
@@ -273,7 +273,7 @@ def _description(
 
 
 class _FieldNames:
-    """Names by id, for fields that hold ids: those that were resolved and, once loaded, all of the project."""
+    """Names by id, for fields that hold ids: the names that were resolved and, after `load`, all names of the project."""
 
     def __init__(self, board: Board, project: Project) -> None:
         self.board, self.project = board, project

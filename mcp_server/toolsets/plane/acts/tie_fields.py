@@ -28,7 +28,7 @@ KINDS: Mapping[str, str] = {
     **{name.replace("_", " "): ours for name, ours in RELATIONS.items()},
     **{ours: ours for ours in RELATIONS.values()},
 }
-"""Relations as people name them, and ours for each."""
+"""Relations as people name them, each with our name for it."""
 
 
 class HasId(Protocol):
@@ -71,7 +71,7 @@ async def resolved(
 ) -> ListChange[T]:
     """Return the change that the entries mean.
 
-    For a new task (`task` is None) they are the whole list, and no sign counts as one.
+    For a new task (`task` is None) they are the whole list, and signs are part of names.
 
     Raises:
         Unfit: some entries have a sign and others have none, a signed entry is itself an existing name (`known`), or
@@ -101,7 +101,7 @@ async def parent_field(
     """Return the field of the parent; an empty name removes it.
 
     Raises:
-        Unfit: it is in another project, or the task is above it.
+        Unfit: the parent is in another project, or the task is above the parent.
     """
     before = task.parent_id if task else None
     was = ""

@@ -2,9 +2,9 @@
 
 A file is uploaded before the message that links to it. Nobody sees an upload without a message, so it may happen twice.
 
-Zulip knows no keys. But if a message is sent with the id of an event queue and a `local_id`, the queue receives the
-message with that `local_id`; and a bot can find its own messages. Source: https://zulip.com/api/send-message
-(`queue_id`, `local_id`).
+Zulip knows no keys, but there are two other ways to find a message. If it is sent with the id of an event queue and a
+`local_id`, the queue receives the message with that `local_id`. And a bot can find its own messages. Source:
+https://zulip.com/api/send-message (`queue_id`, `local_id`).
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ class SendMessage:
         return await self._result(attempt) if all(found) else None
 
     async def _listen(self, attempt: DeliveryAttempt) -> Queue | None:
-        """Register a queue that receives what is sent, and record it with the newest earlier message; None if it is refused."""
+        """Register an event queue that receives what is sent, and record it with the newest earlier message.
+
+        None if Zulip refuses the queue.
+        """
         try:
             queue = await self._chat.client.register(self._plan.where)
         except (Denied, ServiceRefused):
@@ -355,7 +358,7 @@ class React:
 
 
 def message_act(services: ActServices, plan: MessagePlan) -> ServiceAct[MessageActed]:
-    """Return the execution of the plan and its answer."""
+    """Return how the plan is carried out and answered."""
     chat = chat_of(services)
     act: OutboxAct
     if plan.reaction is not None:

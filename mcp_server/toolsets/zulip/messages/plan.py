@@ -228,7 +228,7 @@ def require_topic(topic: str, server: ZulipServer) -> None:
 
 
 def _is_refused(letter: str) -> bool:
-    """Return whether no topic may hold the letter. Source: Zulip's zerver/lib/string_validation.py."""
+    """Return whether Zulip refuses the letter in topics. Source: Zulip's zerver/lib/string_validation.py."""
     number = ord(letter)
     return unicodedata.category(letter) in ("Cc", "Cs") or 0xFDD0 <= number <= 0xFDEF or number & 0xFFFE == 0xFFFE
 

@@ -135,7 +135,7 @@ class TopicPlace:
 
 @dataclass(frozen=True)
 class ReadMarks:
-    """Whether messages are read by the bot. Whatever part of them is marked already, the rest follows."""
+    """Whether messages are read by the bot. If some of them are marked already, the change marks the rest."""
 
     chat: Chat
     plan: UpdatePlan
@@ -213,7 +213,7 @@ class SetValue:
         return {}
 
     async def look(self, attempt: DeliveryAttempt) -> Json | None:
-        """Return a result if it has the new value, None if it certainly has not had it yet.
+        """Return a result if the new value is set; None if it certainly has not been set yet.
 
         Raises:
             ReplyLost: as for `send`.
@@ -234,7 +234,7 @@ class SetValue:
 
 
 def update_act(services: ActServices, plan: UpdatePlan) -> ServiceAct[ChatUpdated]:
-    """Return the execution of the plan and its answer."""
+    """Return how the plan is carried out and answered."""
     value = _value(chat_of(services), plan)
     return ServiceAct(
         tool=UPDATE,
