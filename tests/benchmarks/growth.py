@@ -213,10 +213,11 @@ measured within the server's process, without the wire, over {QUESTIONS} labelle
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {rows}
 
-With `--qdrant URL` and `--meili URL` the same program measures and draws those engines. They are filled from the index of
-the embedded engines, which stand by: their indexing time is added to that of the embedded engines. Disk is what lies in
-the state directory; what a server engine stores is not in it. Qdrant Edge is Qdrant's engine as a library, behind a small
-HTTP server of our own (`tests/support/index/qdrant_edge.py`), where no Qdrant server could be installed.
+With `--qdrant URL` and `--meili URL` the same program measures and draws those engines, here on the same machine and the same
+cores. A row with Qdrant has its vectors there and its words in the embedded index; a row with Meilisearch has its words there
+and its vectors in the embedded index. The servers are filled from the embedded index: their indexing time comes on top of that
+of the embedded engines, and includes Qdrant's graphs. Disk is what lies in the state directory, and memory is that of our
+process, with the parts of the index files that it has mapped. What a server itself uses is in neither.
 
 See [Benchmarks](benchmarks.md) for what is promised, and [Large knowledge bases](../guides/large-knowledge-bases.md)
 for what to choose.
