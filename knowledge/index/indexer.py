@@ -96,7 +96,8 @@ class _IndexingRun:
     """Documents of `late` jobs that are not in the index yet: they are recorded with a stamp that no file has, and
     again at the end."""
     apart: deque[_PageApart] = field(default_factory=deque)
-    """Pages that another process indexes, after `jobs`; removals and `late` jobs wait until they are stored."""
+    """Pages that another process indexes once `jobs` are done; removals and `late` jobs wait until these pages are
+    stored."""
     apart_late: deque[_PageApart] = field(default_factory=deque)
     done: int = 0
     changed: list[str] = field(default_factory=list)

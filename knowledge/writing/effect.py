@@ -1,4 +1,7 @@
-"""The effect of an act on files: exactly what a person approves, and nothing that may change without affecting that. Pure."""
+"""The effect of an act on files. Pure.
+
+It covers exactly what a person approves. Anything that may change without affecting that is left out.
+"""
 
 from __future__ import annotations
 

@@ -173,7 +173,8 @@ class SequenceMerge:
     def _without_other_wordings(self, ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:
         """Return what theirs added, without other wordings of what ours added, which become clashes.
 
-        Usually both sides copied such a text from one place and one changed it since. Items and rows are similar anyway and stay.
+        Usually, both sides copied such a text from one place, and one of them has changed it since. Items and rows are
+        similar anyway and stay.
         """
         found: list[KeptPart] = []
         for part in theirs:

@@ -61,7 +61,8 @@ _VIETNAMESE = re.compile(
 """Letters that no other language has. Letters with only a dot below are left out, because Yoruba and Igbo have them
 too."""
 VIETNAMESE_SHARE = 0.05
-"""Vietnamese has about 15 of these in 100 letters; a foreign name in another language is far below."""
+"""The share of letters in `_VIETNAMESE` from which a text counts as Vietnamese. Vietnamese texts have about 15 of
+them in 100 letters; a text in another language with a Vietnamese name has far fewer."""
 TELLING_WEIGHT = 0.5
 MOST_TELLING = 6
 _LETTERS = re.compile(r"[^\W\d_]")

@@ -168,8 +168,8 @@ def _spellings(run: Sequence[str]) -> list[str]:
 def _path_ends(near: Sequence[str]) -> dict[str, str]:
     """Return the pages in `near` and the directories above them by each end of their path: `debug`, `tasks/debug`.
 
-    A knowledge base is often one folder of a larger tree, or has one above the paths that people use. If several have the
-    same end, the one nearest to the first page found counts, a directory before a page.
+    A knowledge base is often one folder of a larger tree, or has one above the paths that people use. If several have
+    the same end, a directory counts before a page, and otherwise the one nearest to the first page that search found.
     """
     directories = dict.fromkeys(above for page in near for above in ancestors(page) if above)
     ends: dict[str, str] = {}

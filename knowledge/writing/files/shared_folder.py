@@ -44,9 +44,10 @@ class _DoesNotHold(Exception):
 def fault_of(
     root: Path, *, open_folder: OpenFolder = Folder.open, now: Callable[[], float] = time.time
 ) -> FolderFault | None:
-    """Return the first property that the folder's file system lacks; None if it has all, or nothing can be written there at all.
+    """Return the first property that the folder's file system lacks.
 
-    Files are made, exchanged and removed in a hidden folder below `root`. Blocks, on a network file system for some milliseconds.
+    None if it has all of them, or if nothing can be written there at all. Files are made, exchanged and removed in a
+    hidden folder below `root`. Blocks, on a network file system for some milliseconds.
     """
     try:
         with _tried(root) as name, open_folder(str(root), [name]) as folder:

@@ -37,7 +37,7 @@ class PagePlaces:
         return path
 
     def of(self, path: str, time: int) -> str:
-        """Return the path of that page with the moves taken back so far."""
+        """Return the path that this page has with the moves that are taken back so far."""
         present = self.in_fact(path, time)
         return self.returned.get(present, present)
 

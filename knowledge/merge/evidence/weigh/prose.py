@@ -32,7 +32,7 @@ from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindin
 from knowledge.merge.model import AnswerWord, Dismissal, Unit
 
 MOST_PAIRS = 20_000
-"""Up to this many pairs of units, all are compared for contradictions."""
+"""If there are at most this many pairs of units, all of them are compared for contradictions."""
 MAYBE_VERSION = 0.55
 """Likeness from which a statement may be another version of the one that it is most like."""
 CLEARLY_NEARER = 0.2

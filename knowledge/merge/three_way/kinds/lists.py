@@ -27,7 +27,7 @@ _ITEM = re.compile(r"([ \t]*)([-+*]|(\d{1,9})([.)]))([ \t]+|(?=[\r\n])|$)(\[[^\]
 
 
 class ListItem(NamedTuple):
-    """An item taken apart: its marker, with `number` -1 where it has none, the blanks after it, its check box, its content."""
+    """An item taken apart: marker, number (-1 if it has none), the blanks after the marker, check box, and content."""
 
     indent: str
     marker: str
