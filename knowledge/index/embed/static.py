@@ -31,6 +31,9 @@ AT_ONCE_CHARACTERS = 1_000
 """A text of at most this length is embedded in less time than a thread takes to wake."""
 GROUP_WORDS = 2_048
 """Words whose vectors are added up together: few enough to stay in the processor's cache."""
+FEW_WORDS = 24
+"""New words that are tokenised one after the other. A batch is spread over threads, which take longer to wake than a question's
+words take; on a busy machine a search waited for them up to 20 ms."""
 LONGEST_HEADER = 100_000
 """Bytes of the header of the weights' file that are read; it has about a hundred."""
 _NO_WORD = ""
@@ -200,9 +203,7 @@ class _Lexicon:
             bigger = np.zeros((min(MOST_WORDS, max(needed, 2 * len(self._vectors))), DIMENSIONS), np.float32)
             bigger[:first] = self._vectors[:first]
             self._vectors = bigger
-        # With the space before it the tokenizer takes it for a whole word, not for the end of one.
-        encoded = self._tokenizer.encode_batch_fast([f" {word}" for word in words], add_special_tokens=False)
-        tokens = [each.ids for each in encoded]
+        tokens = self._tokenised(words)
         vectors = np.zeros((len(words), DIMENSIONS), np.float32)
         lengths = np.fromiter(map(len, tokens), np.intp, len(tokens))
         ids = np.fromiter(chain.from_iterable(tokens), np.intp)
@@ -216,6 +217,14 @@ class _Lexicon:
         weights = [general_weight(max(of_word)) if of_word else 0.0 for of_word in tokens]
         vectors *= np.array(weights, np.float32)[:, np.newaxis]
         self._vectors[first:needed] = vectors
+
+    def _tokenised(self, words: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of the tokens of each word."""
+        # With the space before it the tokenizer takes it for a whole word, not for the end of one.
+        spaced = [f" {word}" for word in words]
+        if len(words) <= FEW_WORDS:
+            return [self._tokenizer.encode(word, add_special_tokens=False).ids for word in spaced]
+        return [each.ids for each in self._tokenizer.encode_batch_fast(spaced, add_special_tokens=False)]
 
 
 class MappedTable:

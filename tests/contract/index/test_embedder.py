@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.index.embed.ports import Embedder
-from knowledge.index.embed.static import StaticEmbedder
+from knowledge.index.embed.static import FEW_WORDS, StaticEmbedder
 from tests.support.index.memory_embedder import MemoryEmbedder
 
 SHARED = StaticEmbedder()
@@ -80,6 +80,14 @@ def test_a_vector_is_the_same_to_the_last_bit_in_any_batch(texts: list[str]) -> 
     together = anyio.run(SHARED.embed, [LONG, *texts, LONG])
     assert all(np.array_equal(a, b) for a, b in zip(alone, together[1:-1], strict=True))
     assert np.array_equal(together[0], together[-1])
+
+
+async def test_a_word_has_the_same_vector_alone_and_among_many_new_ones() -> None:
+    """A few words are tokenised one after the other, and many as a batch."""
+    names = [f"{start}{n}" for n in range(FEW_WORDS) for start in ("lease", "größe", "ключ", "front-matter")]
+    together, embedder = await StaticEmbedder().embed(names), StaticEmbedder()
+    alone = [(await embedder.embed([name]))[0] for name in names]
+    assert np.array_equal(together, alone)
 
 
 async def test_many_new_words_at_once_have_their_vectors() -> None:
