@@ -185,7 +185,7 @@ class Finder:
         lines = [page_line(entry) for entry in places.lines]
         pages, shown = self._laid_out(lines, wanted, ranking, records, sure=sure, spare=spare)
         progress = await self._searchable()
-        signs = await signs_of(self._index, question, ranking, shown, documents=progress.total)
+        signs = signs_of(question, ranking, shown, documents=progress.total)
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.

@@ -58,6 +58,8 @@ class SearchQuestion:
     """The known words that are searched in place of each misspelt one."""
     completions: tuple[str, ...] = ()
     """The known words that the last word may be the beginning of."""
+    known: Mapping[str, int] = field(default_factory=dict)
+    """The number of chunks with each content word, without words that no chunk has."""
     gap: LanguageGap | None = None
     """Set if the question is in a language that the pages are not in."""
 
@@ -127,6 +129,7 @@ class Questions:
             tuple(languages.weights),
             {word: [other.word for other in near] for word, near in corrections.items()},
             tuple(completions),
+            known,
             gap,
         )
 

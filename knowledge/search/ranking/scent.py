@@ -18,7 +18,6 @@ from knowledge.search.answers import Scent, ScentLevel
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
-from knowledge.state.ports import IndexStore
 
 BIAS, DOCUMENTS = -3.6, -0.25
 WEIGHTS = {
@@ -100,9 +99,7 @@ class ShownChunk:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def signs_of(
-    index: IndexStore, question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *, documents: int
-) -> ScentSigns:
+def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *, documents: int) -> ScentSigns:
     """Return the signs of a ranking; `documents` is the number of pages searched.
 
     Only `missing` depends on which chunks are `shown`, so a score does not depend on the limit and stays the same when an answer
@@ -112,7 +109,7 @@ async def signs_of(
         return ScentSigns()
     first = ranking.ranked[:LOOKED_AT]
     best = first[0]
-    known = await index.frequencies(question.content)
+    known = question.known
     # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
     rarity = {term.word: 1 / math.log2(2 + known.get(term.word, 0)) for term in question.terms}
     matcher = TermMatcher(question.terms)

@@ -68,6 +68,11 @@ async def test_the_parts_of_a_compound_that_no_page_has_count_in_full() -> None:
     assert "debug-pods" not in weights(question)
 
 
+async def test_a_question_knows_how_many_chunks_have_each_of_its_words() -> None:
+    question = await asked("the audit of zebras", "audit logs", "audit rules", "the rest")
+    assert question.known == {"audit": 2}
+
+
 async def test_neighbours_are_pairs_and_stop_words_between_them_are_left_out() -> None:
     question = await asked("the retention of audit logs in front-matter", "x")
     assert question.pairs == (

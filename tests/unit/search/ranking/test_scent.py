@@ -32,7 +32,6 @@ from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
 from tests.benchmarks.question_set import load, wrong
 from tests.benchmarks.scent import collect, level
-from tests.support.state.memory.index import MemoryIndexStore
 
 GOOD = ScentSigns(1.0, 1.0, 0.8, 0.4, 0.6, 0.5, 0.6, 0.0, 5, 100)
 POOR = ScentSigns(0.1, unknown=0.5, words=2, documents=100, missing=("undelete",))
@@ -191,17 +190,17 @@ def ranking(rows: list[ChunkRow], keyword: list[int], vectors: list[tuple[int, f
     )
 
 
-async def test_words_are_counted_for_a_page_and_not_for_its_best_chunk() -> None:
+def test_words_are_counted_for_a_page_and_not_for_its_best_chunk() -> None:
     """A page with one part of the answer in one section and the other in the next answers both."""
     found = ranking([row(1, 1, "rotate it"), row(2, 2, "other"), row(3, 1, "the keys")], [1], [(1, 0.9)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat", "key"), found, [1, 2, 3], documents=9)).coverage == 1.0
+    assert signs_of(asked("rotat", "key"), found, [1, 2, 3], documents=9).coverage == 1.0
     apart = ranking([row(1, 1, "rotate it"), row(3, 2, "the keys")], [1], [(1, 0.9)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat", "key"), apart, [1, 3], documents=9)).coverage == 0.5
+    assert signs_of(asked("rotat", "key"), apart, [1, 3], documents=9).coverage == 0.5
 
 
-async def test_a_word_that_no_shown_chunk_has_is_missing() -> None:
+def test_a_word_that_no_shown_chunk_has_is_missing() -> None:
     found = ranking([row(1, 1, "rotate it")], [1], [(1, 0.9)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat", "keys"), found, [1], documents=9)).missing == ("keys",)
+    assert signs_of(asked("rotat", "keys"), found, [1], documents=9).missing == ("keys",)
 
 
 @pytest.mark.parametrize(
@@ -213,46 +212,42 @@ async def test_a_word_that_no_shown_chunk_has_is_missing() -> None:
         ("en", "key", "“Keys”"),
     ],
 )
-async def test_words_with_accents_and_in_other_scripts_are_seen(language: str, word: str, text: str) -> None:
+def test_words_with_accents_and_in_other_scripts_are_seen(language: str, word: str, text: str) -> None:
     term = stem(words(word)[0], language)
     found = ranking([row(1, 1, text, language)], [1], [])
-    assert (await signs_of(MemoryIndexStore(), asked(term), found, [1], documents=9)).coverage == 1.0
+    assert signs_of(asked(term), found, [1], documents=9).coverage == 1.0
 
 
-async def test_without_one_engine_the_other_is_believed_half() -> None:
+def test_without_one_engine_the_other_is_believed_half() -> None:
     """With its keyword engine away, an answer looks neither worse than without any engine nor as good as with two."""
     rows = [row(1, 1, "rotate it"), row(2, 2, "other")]
     both = ranking(rows, [1, 2], [(1, 0.9), (2, 0.1)])
-    assert (await signs_of(MemoryIndexStore(), asked("rotat"), both, [1], documents=9)).agreement == 1.0
-    assert (
-        await signs_of(MemoryIndexStore(), asked("rotat"), ranking(rows, [1, 2], []), [1], documents=9)
-    ).agreement == 0.5
-    assert (
-        await signs_of(MemoryIndexStore(), asked("rotat"), ranking(rows, [], [(1, 0.9)]), [1], documents=9)
-    ).agreement == 0.5
+    assert signs_of(asked("rotat"), both, [1], documents=9).agreement == 1.0
+    assert signs_of(asked("rotat"), ranking(rows, [1, 2], []), [1], documents=9).agreement == 0.5
+    assert signs_of(asked("rotat"), ranking(rows, [], [(1, 0.9)]), [1], documents=9).agreement == 0.5
 
 
-async def test_distances_are_those_of_the_first_chunk_by_words_to_the_second_and_the_sixth() -> None:
+def test_distances_are_those_of_the_first_chunk_by_words_to_the_second_and_the_sixth() -> None:
     rows = [row(n, n, "text") for n in range(1, 9)]
     found = replace(ranking(rows, [], []), keyword=[Scored(n, n, 10.0 - n) for n in range(1, 9)])
-    signs = await signs_of(MemoryIndexStore(), asked("x"), found, [1], documents=9)
+    signs = signs_of(asked("x"), found, [1], documents=9)
     assert (signs.lead, signs.gap) == pytest.approx((1 / 9, 5 / 9))
     single = replace(found, keyword=[Scored(1, 1, 3.0)])
-    assert (await signs_of(MemoryIndexStore(), asked("x"), single, [1], documents=9)).lead == 1.0
+    assert signs_of(asked("x"), single, [1], documents=9).lead == 1.0
     without = replace(found, keyword=[])
-    signs = await signs_of(MemoryIndexStore(), asked("x"), without, [1], documents=9)
+    signs = signs_of(asked("x"), without, [1], documents=9)
     assert (signs.lead, signs.gap) == (0.0, 0.0)
 
 
-async def test_a_chunk_stands_apart_from_those_of_other_pages() -> None:
+def test_a_chunk_stands_apart_from_those_of_other_pages() -> None:
     rows = [row(1, 1, "a"), row(2, 1, "b"), *(row(n, n, "text") for n in range(3, 8))]
     scores = {1: 0.8, 2: 0.7, **dict.fromkeys(range(3, 8), 0.4)}
     found = replace(ranking(rows, [1], []), scores=scores)
-    signs = await signs_of(MemoryIndexStore(), asked("x"), found, [1], documents=9)
+    signs = signs_of(asked("x"), found, [1], documents=9)
     assert signs.apart == pytest.approx(0.5)
     assert signs.together == pytest.approx(2 / 5)
     alone = replace(ranking(rows[:2], [1], []), scores=scores)
-    signs = await signs_of(MemoryIndexStore(), asked("x"), alone, [1], documents=1)
+    signs = signs_of(asked("x"), alone, [1], documents=1)
     assert (signs.apart, signs.together) == (0.0, 0.0)
 
 
