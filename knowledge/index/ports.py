@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from knowledge.state.ports import Filters, IndexIdentity, IndexPosition, IndexStore, Stamp
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 # --- searching --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A chunk and its score; higher is closer. Scores of different engines cannot be compared."""
 
     seq: int

@@ -183,7 +183,8 @@ class Finder:
         sure = 0 if limit is None else min(limit, SURE)
         spare = EXPLAINED_CHARACTERS if explain else 0
         lines = [page_line(entry) for entry in places.lines]
-        pages, shown = self._laid_out(lines, wanted, ranking, records, sure=sure, spare=spare)
+        hits = {seq: _hit_without_snippet(ranking.rows[seq]) for seq in wanted}
+        pages, shown = self._laid_out(lines, wanted, ranking, records, hits=hits, sure=sure, spare=spare)
         progress = await self._searchable()
         signs = signs_of(question, ranking, shown, documents=progress.total)
         scores = page_scores(signs, ranking)
@@ -219,7 +220,7 @@ class Finder:
         marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if more else []
         answer = SearchAnswer(
             pages=pages,
-            hits=[_hit_without_snippet(ranking.rows[seq], scores[ranking.rows[seq].doc]) for seq in shown],
+            hits=[replace(hits[seq], score=scores[ranking.rows[seq].doc]) for seq in shown],
             route=route,
             scent=scent,
             nudge=None,
@@ -315,6 +316,7 @@ class Finder:
         ranking: Ranking,
         records: Mapping[int, DocumentRecord],
         *,
+        hits: Mapping[int, Hit],
         sure: int,
         spare: int,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
@@ -325,8 +327,7 @@ class Finder:
         first = {doc: place for place, doc in reversed(list(enumerate(docs)))}
         costs = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]
         room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - spare - sum(map(line_cost, places))
-        hits = [hit_cost(_hit_without_snippet(ranking.rows[seq], 0.0)) for seq in wanted]
-        count = most_that_fit(hits, costs, room, sure=sure)
+        count = most_that_fit([hit_cost(hits[seq]) for seq in wanted], costs, room, sure=sure)
         return places or [lines[doc] for doc in dict.fromkeys(docs[:count]) if doc in lines], wanted[:count]
 
     def _with_snippets(
@@ -442,13 +443,14 @@ def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[i
     return {doc: page_line(document_entry(records[doc]), records[doc].tokens, longest=longest) for doc in known}
 
 
-def _hit_without_snippet(row: ChunkRow, score: float) -> Hit:
+def _hit_without_snippet(row: ChunkRow) -> Hit:
+    """Return the hit of a chunk, still without its score, which depends on all that are shown."""
     return Hit(
         path=row.path,
         section=chunk_section(row.section),
         title=row.title,
         snippet="",
-        score=score,
+        score=0.0,
         line_start=row.line_start,
         line_end=row.line_end,
         revision=row.revision,

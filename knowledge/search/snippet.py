@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from knowledge.pages.markdown.blocks import scan
@@ -15,7 +16,8 @@ LOOKED_AT = 20_000
 """Characters of a chunk that are searched; only an uncut table or fence has more."""
 _MARGIN = 2 * (len(ELLIPSIS) + 1)
 _TOKEN = re.compile(r"\w+(?:[.-]\w+)*")
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]*_]*[ \t]+(?=\S)|(?<=[\u3002\uff01\uff1f])")
+# It begins with the mark, and not by looking back at one, so that the engine skips to the next mark.
+_SENTENCE_END = re.compile(r"[.!?\u3002\uff01\uff1f](?:(?<=[\u3002\uff01\uff1f])|[\"')\]*_]*[ \t]+(?=\S))")
 
 
 class _Unit(NamedTuple):
@@ -76,16 +78,29 @@ def _units(text: str, asked: Sequence[str]) -> list[_Unit]:
     by_start: dict[str, list[tuple[int, str]]] = {}
     for index, word in enumerate(asked):
         by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
+    # Most sentences have none of the words; a look for the beginnings in the whole text shows which.
+    places = sorted(_places(text.lower(), by_start)) if text.isascii() else None
     units: list[_Unit] = []
     at = 0
     for number, line in enumerate(lines):
-        starts = [0] if number in code else [0, *(found.end() for found in _SENTENCE.finditer(line))]
+        starts = [0] if number in code else [0, *(found.end() for found in _SENTENCE_END.finditer(line))]
         for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
             part = line[start:end]
             if part.strip():
-                units.append(_Unit(at + start, at + start + len(part.rstrip()), _hits(part, by_start)))
+                may_hit = places is None or bisect_left(places, at + start) < bisect_left(places, at + end)
+                hits = _hits(part, by_start) if may_hit else frozenset()
+                units.append(_Unit(at + start, at + start + len(part.rstrip()), hits))
         at += len(line) + 1
     return units
+
+
+def _places(text: str, beginnings: Iterable[str]) -> Iterator[int]:
+    """Yield where any of the beginnings is in `text`, also within words."""
+    for beginning in beginnings:
+        place = text.find(beginning)
+        while place >= 0:
+            yield place
+            place = text.find(beginning, place + 1)
 
 
 def _hits(text: str, by_start: dict[str, list[tuple[int, str]]]) -> frozenset[int]:

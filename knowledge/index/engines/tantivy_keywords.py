@@ -78,7 +78,7 @@ class TantivyKeywordIndex:
     def __init__(
         self, folder: Path, terms: Callable[[TextRow], Sequence[str]], names: Callable[[NameRow], Sequence[str]]
     ) -> None:
-        self._folder, self._analysis = folder, _Analysis(terms, names)
+        self._folder, self._record, self._analysis = folder, folder / _APPLIED, _Analysis(terms, names)
         self._schemas = _schema("text"), _schema("text", "names")
         self._opening = threading.Lock()
         self._reading: _Reading | None = None
@@ -120,7 +120,7 @@ class TantivyKeywordIndex:
     async def position(self) -> IndexPosition:
         """Return the position up to which searches find the store's rows."""
         reading = self._reading
-        if reading is None or reading.stamp != _stamp(self._folder / _APPLIED):
+        if reading is None or reading.stamp != _stamp(self._record):
             reading = await anyio.to_thread.run_sync(self._current)
         return reading.applied.at if reading else NOWHERE
 
@@ -168,13 +168,13 @@ class TantivyKeywordIndex:
         except _Damaged:
             # Without its record the next catch-up replaces the folder; until then nothing is found.
             self._reading = None
-            (self._folder / _APPLIED).unlink(missing_ok=True)
+            self._record.unlink(missing_ok=True)
             return []
         return sorted(hits, key=lambda hit: (-hit.score, hit.seq))
 
     def _current(self) -> _Reading | None:
         """Return a searcher on the newest recorded commit, or None."""
-        stamp = _stamp(self._folder / _APPLIED)
+        stamp = _stamp(self._record)
         reading = self._reading
         if stamp is None or (reading and reading.stamp == stamp):
             return reading if stamp else None
@@ -205,7 +205,7 @@ class TantivyKeywordIndex:
     def _applied(self) -> _Applied | None:
         """Return the record; None if it is missing or from another version."""
         try:
-            record = json.loads((self._folder / _APPLIED).read_text(encoding="utf-8"))
+            record = json.loads(self._record.read_text(encoding="utf-8"))
             shape, data, generation, seq = (record[key] for key in ("shape", "data", "generation", "seq"))
             # Folders of earlier versions lack the two.
             since, commits = int(record.get("since", seq)), int(record.get("commits", 0))
@@ -424,7 +424,7 @@ def _hits(searcher: tantivy.Searcher, query: Query, limit: int) -> list[Scored]:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 - faster than Path.stat, and called five times in a search
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size

@@ -52,7 +52,7 @@ class TermMatcher:
         text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
         # With letters outside ASCII, accents fold and words may have no spaces between them, so the text is taken apart.
         # Taking all of it apart costs ten times as much as looking for beginnings.
-        if any(map(str.isalpha, _NOT_ASCII.findall(text))):
+        if not text.isascii() and any(map(str.isalpha, _NOT_ASCII.findall(text))):
             return self._in_words(text, row.language)
         return self._in_ascii(text.lower(), row.language)
 
@@ -61,7 +61,8 @@ class TermMatcher:
         places: dict[str, list[tuple[int, int]]] = {}
         for term in self._wanted:
             spans = [span for start in term.beginnings for span in _places(text, start)]
-            weights = {text[a:b]: term.weight(stem(text[a:b], language)) for a, b in spans[:MOST_PLACES]}
+            forms = {text[a:b] for a, b in spans[:MOST_PLACES]}
+            weights = {form: term.weight(stem(form, language)) for form in forms}
             if weight := max(weights.values(), default=0.0):
                 found[term.word] = weight
                 places[term.word] = [(a, b) for a, b in spans if weights.get(text[a:b])]

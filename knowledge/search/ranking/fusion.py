@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from knowledge.index.ports import Scored
 
@@ -14,8 +14,7 @@ SAME_SHARE = 0.9
 """Share of common words from which two chunks of one document count as duplicates."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """A chunk in the joined list. `ranks` has its place, from 1, in every list that was joined; None where it is absent."""
 
     seq: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from knowledge.index.ports import QueryTerm, Scored
@@ -48,7 +48,8 @@ class ChunkSignals:
         Source: the sum of normalised scores: Bruch, Gai, Ingber, "An analysis of fusion functions for hybrid retrieval",
         TOIS 42(1), 2023.
         """
-        sums = {seq: sum(self._summands(seq, doc, weights, words)) for seq, doc in self.docs.items()}
+        summands = self._summands(weights, words)
+        sums = {seq: sum(summands(seq, doc)) for seq, doc in self.docs.items()}
         first = min(sums, key=lambda seq: (-sums[seq], seq), default=0)
         self.trust = weights.feedback * (self.feedback.get(first, 0.0) - LEAST_FEEDBACK) / (1 - LEAST_FEEDBACK)
         if self.trust > 0:
@@ -58,25 +59,30 @@ class ChunkSignals:
 
     def parts(self, seq: int, weights: RankingWeights, words: int) -> dict[str, float]:
         """Return the summands of a chunk's sum in the last `ranked`, by name."""
-        parts = dict(zip(PARTS, self._summands(seq, self.docs[seq], weights, words), strict=True))
+        parts = dict(zip(PARTS, self._summands(weights, words)(seq, self.docs[seq]), strict=True))
         return {**parts, FEEDBACK: max(self.trust, 0.0) * self.feedback.get(seq, 0.0)}
 
-    def _summands(self, seq: int, doc: int, weights: RankingWeights, words: int) -> tuple[float, float, float, float]:
+    def _summands(self, weights: RankingWeights, words: int) -> Callable[[int, int], tuple[float, float, float, float]]:
+        """Return the function of chunk and document that returns the summands. It runs 300 times in a search."""
         of_page = weights.pages if self.pages else 0.0
-        return (
-            (1 - of_page) * self.keyword.get(seq, 0.0),
-            of_page * self.pages.get(doc, 0.0),
-            weights.names * self.names.get(doc, 0.0),
-            self._meaning(seq, weights, words),
-        )
-
-    def _meaning(self, seq: int, weights: RankingWeights, words: int) -> float:
-        # A negative value means no more than zero: it must not pull down a chunk that has the words.
-        cosine = max(self.cosines.get(seq, 0.0), 0.0)
+        of_passage, of_names = 1 - of_page, weights.names
+        keyword, pages, names, cosines = self.keyword, self.pages, self.names, self.cosines
         if self.nearest is None or not weights.cosine:
-            return weights.cosine_for(words) * cosine
-        first, last = self.nearest
-        return weights.nearness * max(cosine - last, 0.0) / (first - last)
+            above, of_meaning, distance = 0.0, weights.cosine_for(words), 1.0
+        else:
+            above, of_meaning, distance = self.nearest[1], weights.nearness, self.nearest[0] - self.nearest[1]
+
+        def summands(seq: int, doc: int) -> tuple[float, float, float, float]:
+            # A negative value means no more than zero: it must not pull down a chunk that has the words.
+            near = max(cosines.get(seq, 0.0), 0.0) - above
+            return (
+                of_passage * keyword.get(seq, 0.0),
+                of_page * pages.get(doc, 0.0),
+                of_names * names.get(doc, 0.0),
+                of_meaning * near / distance if near > 0.0 else 0.0,
+            )
+
+        return summands
 
 
 def shares(found: Sequence[Scored]) -> dict[int, float]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,22 @@ def test_code_is_shown_as_it_is() -> None:
     assert code.split("\n")[1] + "\n    return x" in snippet(
         f"{FILLER}\n\n{code}\n\n{FILLER}", ["lease"], limit_chars=120
     )
+
+
+def test_a_word_within_another_word_is_no_hit() -> None:
+    text = f"The release of please is out. {FILLER}A lease expires. {FILLER}"
+    assert "A lease expires." in snippet(text, ["lease"], limit_chars=60)
+
+
+@pytest.mark.parametrize("before", ['"It ended." ', "It ended... ", "(It ended!) ", "*It ended?*  ", "終わった。"])
+def test_a_sentence_begins_after_the_marks_that_close_another(before: str) -> None:
+    shown = snippet(f"{FILLER}{before}The lease expires! {FILLER}", ["lease"], limit_chars=30)
+    assert shown == "... The lease expires! ..."
+
+
+def test_a_mark_within_a_word_ends_no_sentence() -> None:
+    text = f"{FILLER}Lease v1.2 is.here! {FILLER}"
+    assert "Lease v1.2 is.here!" in snippet(text, ["lease"], limit_chars=34)
 
 
 def test_without_a_hit_the_beginning_is_shown() -> None:
