@@ -5,6 +5,7 @@ It does nothing else, so a copy is what Python is once it has imported the same 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
@@ -15,6 +16,7 @@ import socket
 import struct
 import sys
 import time
+from dataclasses import dataclass
 from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from types import ModuleType
 from typing import Any
@@ -40,8 +42,32 @@ LATE = (
 Request = dict[str, Any]
 
 
+@dataclass(slots=True)
+class Ending:
+    """How a copy ends. Its exit code is None until its module has ended with one.
+
+    At its end Python takes apart all modules, and so writes to each page of the memory that a copy shares, which takes longer than
+    most commands. A copy leaves that out. It still waits for its threads and runs what is registered with `atexit`.
+    """
+
+    code: int | None = None
+
+    def leave(self) -> None:
+        """End this process at once, unless Python still has to print why. `atexit` runs this last, as it was registered first."""
+        if self.code is None:
+            return
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            return  # Python prints that, and exits with another code
+        os._exit(self.code)
+
+
 def main(descriptor: int) -> None:
     """Serve requests until the other end is closed; in a copy, run what was requested."""
+    ending = Ending()
+    atexit.register(ending.leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, which then close the connection
     with socket.socket(fileno=descriptor) as connection:
         load()
@@ -54,7 +80,7 @@ def main(descriptor: int) -> None:
                 os.close(stream)
             connection.sendall(NUMBER.pack(pid))
     if request:
-        become(request, inherited)
+        become(request, inherited, ending)
 
 
 def load() -> None:
@@ -69,7 +95,7 @@ def load() -> None:
     gc.freeze()  # otherwise a collection in a copy writes to all the memory that it shares with this process
 
 
-def become(request: Request, inherited: list[str]) -> None:
+def become(request: Request, inherited: list[str], ending: Ending) -> None:
     """Run a module as `python -m` does, with the streams, the folder and the environment of the request."""
     if request["session"]:
         os.setsid()
@@ -89,7 +115,13 @@ def become(request: Request, inherited: list[str]) -> None:
     importlib.invalidate_caches()
     sys.argv = ["-m", *request["words"]]
     sys.modules["__main__"] = ModuleType("__main__")
-    runpy._run_module_as_main(request["module"])  # type: ignore[attr-defined]
+    try:
+        runpy._run_module_as_main(request["module"])  # type: ignore[attr-defined]
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            ending.code = ended.code or 0
+        raise
+    ending.code = 0
 
 
 def _stream(number: int, like: TextIOWrapper) -> TextIOWrapper:

@@ -63,6 +63,35 @@ def test_a_copy_is_killed_and_interrupted_like_any_child(tmp_path: Path) -> None
             assert process.wait(60) == code
 
 
+def ending(kind: type[subprocess.Popen[Any]], way: str, folder: Path, *, read: bool) -> tuple[Any, ...]:
+    """Return what a program wrote before it ended that way, the last line of its errors, and its exit code."""
+    reading, writing = os.pipe()
+    if not read:
+        os.close(reading)  # before the program starts, so that it never finds a reader
+    with kind(
+        [sys.executable, "-m", "tests.support.processes.ends", way],
+        cwd=folder,
+        env=environment(),
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        os.close(writing)
+        err = process.communicate(timeout=60)[1]
+    if not read:
+        return "", err.splitlines()[-1:], process.returncode
+    with os.fdopen(reading, encoding="utf-8") as out:
+        return out.read(), err.splitlines()[-1:], process.returncode
+
+
+@pytest.mark.parametrize("read", [True, False], ids=["read", "nobody reads it"])
+@pytest.mark.parametrize("way", ["return", "0", "3", "a reason", "error", "interrupt"])
+def test_a_copy_ends_like_a_new_python(way: str, tmp_path: Path, *, read: bool) -> None:
+    new, copy = (ending(kind, way, tmp_path, read=read) for kind in (starts.NewPython, starts.QuickPopen))
+    assert copy == new
+    assert new[0] == ("the line\nthe thread\nthe function\n" if read else "")
+
+
 @pytest.mark.parametrize(
     ("words", "how"),
     [
