@@ -18,7 +18,7 @@ from knowledge.state.tables import StateTables
 logger = logging.getLogger("knowledge_forge")
 
 SHARED_EVERY_S = 1.0
-"""How often a process shares what it has counted with the others, as long as calls come."""
+"""How often a process shares its counts with the other processes, as long as calls come."""
 CLEANED_EVERY_S = 300.0
 
 _Key = tuple[str, Kind]

@@ -88,7 +88,7 @@ def _answered(request: bytes) -> bytes:
 
 
 def raised(parts: tuple[type[Exception], tuple[Any, ...], dict[str, Any]]) -> Exception:
-    """Return the error that a worker sent in parts."""
+    """Return the error whose parts a worker sent."""
     kind, args, facts = parts
     error = kind.__new__(kind)
     error.args = args

@@ -201,7 +201,7 @@ class CallerServices:
     async def as_person(self, principal_id: str) -> AsyncIterator[CallerServices]:
         """Show only what this person may read on the site, while the block runs.
 
-        The services that this yields keep to the person's rights in any task or thread.
+        The services that it yields are limited to the person's rights in any task or thread.
 
         Raises:
             StorageError: as `as_caller`.

@@ -180,7 +180,7 @@ def _renewed_fields(done: SettledContradiction) -> dict[str, object]:
 
 
 def _renewed_lines(done: SettledContradiction) -> Sequence[str]:
-    """Return which proposals wait again, and which can't and why."""
+    """Return lines with the proposals that wait again, and with those that can't, each with the reason."""
     lines = [f"{one} waits for approval again" for one in done.renewed]
     for one, why in done.not_renewed.items():
         lines.append(visible(f"{one} stays closed: {why}"))

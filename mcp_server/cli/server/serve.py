@@ -91,7 +91,7 @@ def prepare(settings: Settings) -> None:
 def serve(settings: Settings, port: SharedPort | None = None) -> None:
     """Serve until the host disconnects, or over HTTP until a signal.
 
-    `port` is the one that several processes share; None for one process.
+    `port` is the port that several processes share; None if there is only one process.
     """
     anyio.run(_serve_several if settings.knowledge_bases else _serve, settings, port)
 

@@ -167,7 +167,7 @@ def require_short(name: str, text: str) -> None:
 
 
 def _require_named_toolsets(call: Call, arguments: RunArguments, toolsets: Sequence[str]) -> None:
-    """Check that a caller whose credential is limited to some toolsets names which of them the run gets.
+    """Check that the run names its toolsets if the caller's credential is limited to some, and names only those.
 
     The run may continue when the credential is no longer at hand to limit it.
     """

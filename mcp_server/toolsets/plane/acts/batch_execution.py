@@ -49,7 +49,7 @@ LONGEST_WAIT_S = 61.0
 MOST_WAITS = 5
 """How often an approved batch waits until Plane accepts requests again; a direct call returns an error instead."""
 EFFECT = "effect."
-"""The prefix of a mark in the batch's outbox entry. The number of a change follows, and the mark has its effect as approved."""
+"""The prefix of the mark for one change in the batch's outbox entry. The mark has the effect of that change as approved."""
 CHANGED = "its task was changed since this was approved; nothing was sent"
 LIMITED = "Plane accepts no more requests for now; the same call in {wait_s:.0f} s continues here"
 
