@@ -15,9 +15,9 @@ if TYPE_CHECKING:  # this is loaded at start-up, and they are not
     from mcp_server.connectors.ports import Connector
 
 KEPT_S = 60.0
-"""Planning a merge, deciding on it and executing it share one request."""
+"""How long a fetched text is reused, so that planning a merge, deciding on it and executing it share one request."""
 AWAY_S = 15.0
-"""The same for a service that does not answer, so that a merge does not wait for it three times."""
+"""How long a service that did not answer is not asked again, so that a merge does not wait for it three times."""
 MOST_KEPT = 200
 SILENT = (Unreachable, NoAnswer, ServiceLimited)
 """Errors that mean that the whole service is unavailable, not only the requested thing."""

@@ -101,16 +101,16 @@ class Sender:
     async def send(self, request: ServiceRequest) -> ServiceReply:
         """Return the reply: its status is 2xx or 4xx, but not 429; its body is JSON or empty.
 
-        A repeatable request is retried, a few times and for a bounded time, after a cut connection, a timeout, 5xx, and 429 as
-        `Retry-After` says; any other is sent once, and again only after a 429. Reads follow redirects within this host. Secrets are
-        removed from the reply.
+        A repeatable request is retried, a few times and for a bounded time, after a cut connection, a timeout, a 5xx or a 429. Any
+        other request is sent again only after a 429 with `Retry-After`. The wait before a retry is as long as `Retry-After` says, if
+        the reply has it. Reads follow redirects within this host. Secrets are removed from the reply.
 
         Raises:
             Unreachable: no connection was made, so nothing was sent.
             ReplyLost: a write was sent, and no usable reply came (5xx, cut, timeout, too large, not JSON).
             NoAnswer: the same for a read.
             ServiceLimited: 429, and `Retry-After` asks for more than a decent wait; or the allowance has no room for it.
-            WrongAddress: it redirects to another host, or redirects a write.
+            WrongAddress: the service redirects to another host, or redirects a write.
         """
         with Operation("request", elsewhere=True, service=self.place.service, method=request.method) as current:
             reply = await self._sent(request, current)
@@ -279,7 +279,10 @@ class Sender:
 
 @dataclass(eq=False)  # exceptions are compared by identity
 class _TryFailed(Exception):
-    """One try without a usable reply. `error` is the error to raise unless a write may have been received; None: NoAnswer."""
+    """One try without a usable reply.
+
+    `error` is what the caller gets for it, None for NoAnswer. A write that may have been received gets ReplyLost instead.
+    """
 
     why: str
     sent: bool

@@ -45,7 +45,7 @@ SLOW_SEND = timedelta(seconds=5)
 it writes, so a second attempt would not see the first.
 """
 SENT_AGAIN, SLOWLY, ASKED_BY = "again_at", "slowly", "asked_by."
-"""Marks of the dispatcher: when it was sent again, that an attempt was slow, and which later calls asked for the same act."""
+"""Marks of the dispatcher: when an act was sent again, that an attempt was slow, and which later calls asked for the same act."""
 BUSY = "the same is being sent by another call right now; ask again in a moment"
 SLOW = "it took too long to find out"
 UNEXPECTED = "its reply was not understood"
@@ -111,19 +111,19 @@ class OutboxAct(Protocol):
         ...
 
     async def send(self, attempt: DeliveryAttempt) -> Json:
-        """Do it, or the part that the marks say is missing, and return its result.
+        """Do the act, or the part of it that is missing according to the marks, and return its result.
 
         An act without a key marks its attempt before it sends: an attempt without marks counts as never sent.
 
         Raises:
             ReplyLost: it is unknown whether it happened.
             PartlyDone: only a part was done.
-            KnowledgeError: any other one: it certainly did not happen.
+            KnowledgeError: any other error means that the act certainly did not happen.
         """
         ...
 
     async def look(self, attempt: DeliveryAttempt) -> Json | None:
-        """Return its result as found in the service; None if it is not there (yet), or not completely.
+        """Return the act's result as found in the service; None if the act is not there (yet), or not completely.
 
         Raises:
             KnowledgeError: nobody can tell.
@@ -133,9 +133,9 @@ class OutboxAct(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The outcome of an act. `found`: it had happened already when it was looked up, or asked for again.
+    """The outcome of an act. `found`: the act had already happened when it was looked up, or when it was asked for again.
 
-    `unchanged`: the same call did it before, and nothing was sent. `why` says why it is unknown.
+    The status `unchanged` means that the same call did the act before, and nothing was sent. `why` is the reason for `unsure`.
     """
 
     status: Literal["done", "unchanged", "unsure"]
@@ -195,9 +195,8 @@ class OutboxDispatcher:
     ) -> Delivered:
         """Do the act unless the same one was done within `within`. An earlier one without an outcome is looked up first.
 
-        Callers that name one of the same `alone_with` run one after the other: if a service has no conditional update,
-        at least our own calls do not overwrite each other. A caller that goes away does not stop an act that is being
-        sent.
+        Calls that have a text of `alone_with` in common run one after the other: if a service has no conditional update, at
+        least our own calls do not overwrite each other. A caller that goes away does not stop an act that is being sent.
 
         Raises:
             TargetBusy: another caller took too long; nothing was sent.
@@ -342,7 +341,7 @@ class OutboxDispatcher:
         return await self._settle(attempt, await _limited(self._try(attempt, act, first=False)))
 
     async def _settle(self, attempt: DeliveryAttempt, outcome: Delivered | str) -> Delivered:
-        """Return the outcome; a sentence means that it is unknown, which is recorded as unsure."""
+        """Return the outcome. If `outcome` is a sentence, the outcome is unknown for that reason, and is recorded as unsure."""
         if isinstance(outcome, str):
             return Delivered("unsure", await self._end(attempt, "unsure", None), why=outcome)
         return outcome
@@ -416,7 +415,7 @@ def _may_repeat(attempt: DeliveryAttempt, act: OutboxAct) -> bool:
 
 
 def _is_unsent(attempt: DeliveryAttempt, act: OutboxAct) -> bool:
-    """Return whether the act's process died before it sent anything: then it has no marks but the dispatcher's own."""
+    """Return whether the act's process died before it sent anything: an act without a key marks its attempt before it sends."""
     return not act.keyed and all(name == CALL or name.startswith(ASKED_BY) for name in attempt.marks)
 
 

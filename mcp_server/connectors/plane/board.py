@@ -57,7 +57,7 @@ NAMES_S = 300.0
 LISTING_S = 30.0
 """How old a list of tasks may be: the pages of one answer come from one listing."""
 LISTING_MANY_S = 120.0
-"""The same for the lists of several projects. Longer than Plane's minute, so that a second try requests only missing lists."""
+"""How old the lists of several projects may be. Longer than Plane's minute, so that a second try requests only missing lists."""
 KEPT_S = 300.0
 """How old a list may be if Plane accepts no more requests for now: all projects can be read again only after its minute has passed."""
 BEGUN_S = 150.0
@@ -68,7 +68,7 @@ MOST_COMMENTS = 1_000
 MOST_SINGLY = 2
 """The most tasks that are requested one by one; for more, all tasks of their project are listed."""
 AGED_S = 2.0
-"""Names younger than this are not requested again because one of them is unknown."""
+"""If a name is unknown, the cached names are requested again, unless they are younger than this."""
 MOST_VERSIONS = 500
 """The most earlier values of tasks that are kept to detect changes."""
 INTAKE: Final = "intake"
@@ -118,9 +118,10 @@ class ProjectNames(Generic[N]):
         return await self.chosen(project, lambda things: _by_name(self._kind, asked, things, near=near), near=near)
 
     async def chosen(self, project: Project, choose: Callable[[Sequence[N]], T], *, near: bool = True) -> T:
-        """Return the result of `choose`. A name that it does not find may be new: then they are requested once more.
+        """Return the result of `choose` for the project's things.
 
-        Without `near`, which is for acts, they are at most ACT_S old.
+        If it raises UnknownName, the name may be new, so the things are requested again and `choose` is called once more. Acts
+        pass `near=False`: then the things are at most ACT_S old.
         """
         age_s = self._cache.age_s(project.id)
         try:
@@ -189,7 +190,7 @@ class Board:
         )
 
     async def state(self, project: Project, asked: str, *, near: bool = True) -> State:
-        """Return the state of that name, or the group's only state.
+        """Return the state of that name, or the only state of the group of that name.
 
         Raises:
             UnknownName, AmbiguousServiceName: with the states that match, or all.
@@ -326,7 +327,7 @@ class Board:
         return self._tasks.age_s(_listing_key(project, group))
 
     async def tasks_by_id(self, project: Project, ids: Collection[str]) -> Mapping[str, PlaneTask]:
-        """Return those of the project's tasks, without their texts. Missing, archived and hidden ones are left out.
+        """Return the project's tasks with these ids, without their texts. Missing, archived and hidden ones are left out.
 
         However many they are, this usually takes one request, and none if the project was listed half a minute ago.
         """
@@ -434,7 +435,8 @@ class Board:
     def changed_since(self, task: PlaneTask, seen: datetime, fields: Collection[str]) -> bool:
         """Return whether one of the fields may have changed since `seen`.
 
-        Plane moves `updated_at` for a comment or another field, too. Earlier values are known if this process read them.
+        Plane's `updated_at` also moves for a comment or another field. So the fields are compared with their values at `seen`, if
+        this process has read the task then.
         """
         then = self._versions.get((task.id, seen))
         if task.updated_at == seen or then is None:

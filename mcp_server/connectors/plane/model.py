@@ -27,7 +27,7 @@ class Project:
     """A project; its tasks' keys begin with `key`.
 
     `member`: the key's owner belongs to it. Plane lists a public project for everybody in the workspace, but refuses its tasks
-    to those who do not.
+    to people who do not belong to it.
     """
 
     id: str

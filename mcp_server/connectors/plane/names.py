@@ -89,7 +89,7 @@ def reference_of(asked: str, *, hosts: Iterable[str], base_path: str, workspace:
     `hosts` are our Plane's, with their ports; `base_path` precedes the workspace in its addresses.
 
     Raises:
-        BadReference: it is neither, or an address of another site or workspace.
+        BadReference: it is none of these, or an address of another site or workspace.
     """
     # Sources are written `plane:KB-12`, and people write `#KB-12`.
     text = asked.strip().removeprefix("plane:").lstrip("#")

@@ -55,11 +55,12 @@ async def read_all(
     until: Callable[[T], bool] = lambda _item: False,
     begun: PagesRead[T] | None = None,
 ) -> Listing[T]:
-    """Return the things of all pages, at most `most`; with `until`, only up to the page that has a thing that it accepts.
+    """Return the things of all pages, at most `most`. Reading ends early at a page with a thing for which `until` is true.
 
-    `page` is called with None, then with each cursor. Reading also ends, with a note, when a cursor repeats, when a page has
-    nothing new while more are announced, and when the last page came with fewer things than Plane counts: a faulty
-    server must neither keep us reading forever nor pass for an empty project. The pages are added to `begun`.
+    `page` is called with None for the first page, then with the cursor of each next page. The pages are added to `begun`.
+
+    Reading also ends, and the list gets a note, if a cursor repeats, if a page has nothing new although more are announced, or if the
+    last page came before as many things as Plane counts. Otherwise a faulty server could keep us reading forever, or pass for an empty project.
     """
     begun = begun or PagesRead[T]()
     found, cursors = begun.found, begun.cursors

@@ -31,9 +31,10 @@ FIELDS = {
     "target_date": "due",
     **dict.fromkeys(("non_field_errors", "error", "detail"), ""),
 }
-"""Plane's names for the subject of an error, and ours. Under any other name only lists of sentences are quoted, the form
-that fields have. Anything else is not a reason, or does not come from Plane: the text of another service at its address
-must not be repeated.
+"""Plane's names for the subject of an error, and ours.
+
+Under any other name, only lists of sentences are quoted: that is the form of Plane's errors about a field. Anything else is not a
+reason, or does not come from Plane. Another service may answer at Plane's address, and its text must not be repeated.
 """
 
 LONGEST_REASON = 110

@@ -59,7 +59,7 @@ LEAN = (
 EXPANDED = "state,assignees,labels,parent"
 """The fields of one task that come as objects with their names, and with the parent's number, which spares four requests."""
 LISTED = "state"
-"""The same for lists. People and labels would take Plane three times as long for each task.
+"""The fields of tasks in lists that come as objects. With people and labels, Plane would need three times as long for each task.
 
 Source: IssueSerializer.to_representation in apps/api/plane/api/serializers/issue.py of github.com/makeplane/plane
 """

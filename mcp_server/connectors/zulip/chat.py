@@ -27,7 +27,7 @@ ME = "me"
 NAMES_S = 300.0
 """How long names are cached. If a name is not among them, they are requested again."""
 JUST_ASKED_S = 5.0
-"""Names younger than this are not requested again because one of them is unknown."""
+"""If a name is unknown, the cached names are requested again, unless they are younger than this."""
 _CHANNEL_MARKS = re.compile(r"#?\*\*(?P<marked>[^*>]+)\*\*|#?(?P<bare>.*)", re.DOTALL)
 _PERSON_MARKS = re.compile(r"@?_?\*\*(?P<marked>[^*]+)\*\*|@?(?P<bare>.*)", re.DOTALL)
 _TOPIC_PART = re.compile(r"/topic/[^/]*")

@@ -92,8 +92,9 @@ class ZulipClient:
     ) -> MessageWindow:
         """Return messages of `where` around `anchor`, oldest first, at most 1,000.
 
-        `anchor` is a message's id, of any place; an end; or, from feature level 445 on, a point in time. With an id,
-        `with_anchor` includes that message, if it is in that place. Every word of `search` must be in a message.
+        `anchor` is the id of a message, which may be in another place; an end of the place; or, from feature level 445 on, a point
+        in time. If it is the id of a message of `where`, `with_anchor` says whether that message is returned. Only messages that
+        contain every word of `search` are returned.
         """
         server = await self.server()
         if isinstance(anchor, datetime) and server.level < wire.DATED_ANCHOR:
@@ -116,10 +117,10 @@ class ZulipClient:
         return replace(window, messages=[message for message in window.messages if message.id != anchor])
 
     async def times(self, where: ChatPlace, message_ids: Sequence[int]) -> Mapping[int, datetime]:
-        """Return when these messages of `where`, the newest first, were sent.
+        """Return when each of these messages of `where` was sent. `message_ids` begins with the newest.
 
-        Some of the older ones are missing if there are more than 1,000, or if the server has to be asked for the newest messages
-        there, because it does not return messages by their ids.
+        Only the first 1,000 are looked up. A server that can't return messages by their ids is asked for the newest 1,000 messages
+        of the place; older ones are missing then.
         """
         if not message_ids:
             return {}

@@ -101,7 +101,10 @@ def reviewer_name(entry: str) -> str:
 
 
 def why_powerless(entry: str, bearers: Sequence[ZulipUser], me: ZulipUser) -> str:
-    """Return why reactions of the people listed as `entry` decide nothing; "" if they do. `me` is the owner of the server's key."""
+    """Return why reactions of `bearers`, the accounts that `entry` names, decide nothing; "" if they count.
+
+    `me` is the owner of the server's key.
+    """
     kind = "address" if "@" in entry else "name or id"
     match bearers:
         case []:

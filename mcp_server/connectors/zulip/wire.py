@@ -89,10 +89,10 @@ _KEY_CODES = frozenset({"UNAUTHORIZED", "USER_DEACTIVATED", "REALM_DEACTIVATED",
 _NO_RIGHT = ("Not authorized to send to ", "You don't have permission to ", "User not authorized for this query")
 _NO_CHANNEL = ("unknown stream", "unknown channel")
 _NO_CHANNEL_ID = ("Invalid stream ID", "Invalid channel ID")
-"""Before feature level 255 and from it on. Source: Zulip's zerver/lib/streams.py."""
+"""The error of an unknown channel id, before feature level 255 and from it on. Source: Zulip's zerver/lib/streams.py."""
 _EXISTS = ("REACTION_ALREADY_EXISTS", "Reaction already exists.")
 _DOES_NOT_EXIST = ("REACTION_DOES_NOT_EXIST", "Reaction doesn't exist.")
-"""Codes, and the sentences of servers below feature level 193, which send no codes for it."""
+"""For two errors, the code, and the sentence of servers below feature level 193, which send no code for it."""
 
 
 class QueueGone(ConnectorError):

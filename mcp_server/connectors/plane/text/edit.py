@@ -3,7 +3,7 @@
 Markdown has no form for many features of Plane's editor: callouts, colours, alignment, merged cells, embedded tasks. So
 the stored HTML is edited, not replaced. The blocks of the new Markdown are matched with the Markdown of the HTML's
 blocks. Blocks that match keep their bytes, as do list items, table rows, and blocks in quotes and callouts. Only the
-others are made from Markdown, and `lost` counts which of Plane's forms that costs.
+others are made from Markdown, and `lost` lists the forms of Plane's editor that are lost that way.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ class _Reader(HTMLParser):
 class _HtmlPart:
     """A piece of the HTML: a block (an element, or a line without one), or the text between blocks.
 
-    `depth` counts the callouts and similar elements around it. `bounds` names an element whose tag this is; `holds`
-    says that the element only holds several blocks and means nothing.
+    `depth` counts the callouts and similar elements around it. `bounds` says that the piece is the tag that opens or closes an
+    element around blocks. `holds` says that this element has no meaning of its own: it is a `div` without attributes.
     """
 
     raw: str

@@ -80,7 +80,7 @@ def fence_for(text: str) -> str:
 
 
 def differs(sent: str, stored: str | None) -> tuple[str, ...]:
-    """Describe what the stored HTML lost or gained; "" if both mean the same."""
+    """Describe what the stored HTML lost or gained, one phrase for each; empty if both mean the same."""
     before, after = parsed(sent), parsed(stored or "")
     return (*_changed_words(before, after), *_changed_elements(before, after))
 

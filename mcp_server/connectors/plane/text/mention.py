@@ -1,7 +1,8 @@
 """Makes `@name` in a text that is written to Plane a mention of that person. Pure.
 
-Source: `mention-component` in packages/editor/src/core/extensions/mentions of github.com/makeplane/plane. The program notifies people
-of mentions from its own pages only: `issue_activity` is called without `notification` by its API.
+Plane notifies people only of mentions that are written in its own pages: its API calls `issue_activity` without `notification`.
+
+Source: `mention-component` in packages/editor/src/core/extensions/mentions of github.com/makeplane/plane.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def _possible_ends(pieces: Sequence[_Piece], start: int, longest: int) -> dict[i
 
 
 def _stays_in_one(pieces: Sequence[_Piece], start: int, worst: _Cut, longest: int) -> bool:
-    """Return whether the text from `start` to the next place that is as good for a cut fits into one part."""
+    """Return whether one part has room for the text from `start` to the next place where a cut is as good as `worst`, or better."""
     length = len(pieces[start].begins) + len(pieces[start].text)
     for end in range(start + 1, len(pieces)):
         if pieces[end].cut <= worst:
