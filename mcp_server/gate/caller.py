@@ -38,7 +38,7 @@ class Call:
         began: When the gate began with the call, on the gate's clock. A trust record read after it is valid for this call.
         earlier: Arguments of the same caller's earlier calls that are planned together with this one, oldest first.
         against: Texts that a person decided against in an earlier proposal.
-        doubts: A language model's remarks on those texts.
+        doubts: A language model's remarks on the texts in `against`.
         repeats: Digests of sentences from elsewhere that the call repeats, each with its source.
         approval: The approval under which the call is carried out.
         journey: The journey that the call belongs to, or "".
@@ -72,7 +72,10 @@ class Call:
 
     @property
     def reader(self) -> Reader:
-        """The principal recorded as having read a page, with its journey, or else the client of a caller without a token."""
+        """The reader to record for a page: the principal, with the call's journey.
+
+        Outside journeys the client takes the place of the journey, if the caller sends no token.
+        """
         return Reader(
             self.principal.id, self.journey or (f"client:{self.principal.client}" if self.principal.client else "")
         )

@@ -186,7 +186,10 @@ class Gate:
             return await self._run(spec, call, asked)
 
     async def _of_a_journey(self, spec: AnySpec, call: Call, asked: Any) -> Outcome:
-        """Answer a call that belongs to a journey, with nothing that is hidden from the one who began it: the journey records it."""
+        """Answer a call that belongs to a journey.
+
+        The answer has nothing that is hidden from the caller who began the journey, because the journey records it.
+        """
         # Looking up the journey already reveals something, so even a tool of level 0 needs the level for reading here.
         decision = await self.decide(spec.name, Trust.READ, call.principal, began=call.began)
         if isinstance(decision, Refuse):
@@ -201,7 +204,7 @@ class Gate:
     ) -> Outcome:
         """Answer the call if the journey's phase allows the tool. The journey records its start and end.
 
-        `quietly`: it does not record the words of a caller who may read more than the one who began it.
+        `quietly` is for a caller who may read more than the one who began the journey: the journey doesn't record their words.
         """
         arguments = asked.model_dump(mode="json", include={*SUBJECT_ARGUMENTS, *SHOWN_ARGUMENTS})
         subject = "" if quietly else subject_of(arguments)
@@ -285,7 +288,7 @@ class Gate:
 
         After reading untrusted text, a caller needs one more level for an act that leaves the machine or that changes
         what agents are taught, because the text may have told the model to act. An act that goes back to where the text
-        came from needs no more.
+        came from needs no extra level.
         """
         taint, places = "", tuple[str, ...]()
         leaves = spec.open_world and not spec.leads
@@ -364,7 +367,10 @@ class Gate:
     def answered(
         self, content: Mapping[str, Any], *, waits: Proposal | None = None, origins: tuple[str, ...] = ()
     ) -> CallAnswered:
-        """Return the answer as the present caller may read it: it names no hidden page as a source. Each answer is made here."""
+        """Return the answer as the present caller may read it: no hidden page is named as a source.
+
+        Every answer of the gate is made here.
+        """
         access = self._services.access
         if access.reads_all:
             return CallAnswered(dict(content), waits, origins)
@@ -459,7 +465,10 @@ def _word_for(outcome: Outcome) -> str:
 
 
 def _named(origins: Sequence[str], access: PathAccess) -> tuple[str, ...]:
-    """Return the origins, each once; one that is hidden has no name: others may have read it in the same journey."""
+    """Return the origins, each once. A page that is hidden from the caller gets no name.
+
+    Such a page can be among them because somebody else has read it in the same journey.
+    """
     return tuple(dict.fromkeys(one if access.may_name(one) else UNNAMED for one in origins))
 
 

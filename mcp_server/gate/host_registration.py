@@ -19,7 +19,7 @@ UNENROLLED = "unenrolled"
 TOKENLESS = "unenrolled:http"
 """Every caller over HTTP that sends no token. The colon keeps the name free: no registered host can have it."""
 SIGNED_IN = ":http"
-"""How the host's name ends for everybody who is known by a token over HTTP; the name of the token's issuer comes before it."""
+"""The name of the host ends like this for everybody known by a token over HTTP. The name of the token's issuer comes before it."""
 TOKEN_HOLDER = f"token{SIGNED_IN}"
 """Used in place of a host's name: for the holder of a bearer token that a person created here."""
 UNREGISTERED = frozenset({UNENROLLED, TOKENLESS})
@@ -98,7 +98,10 @@ class Principal:
 
     @property
     def reach(self) -> Limits | None:
-        """How far it may go: as its credential says; without one at hand, as in a run that continues alone, it may only propose."""
+        """How far this principal may go: as far as its credential says.
+
+        Somebody who signed in may only propose if no credential is at hand, as in a run that continues alone.
+        """
         return ALONE if self.limits is None and self.signed_in else self.limits
 
     @property
@@ -108,12 +111,12 @@ class Principal:
 
     @property
     def by_handle(self) -> bool:
-        """Whether this is every caller without a token; see `handles`."""
+        """Whether this is the principal that all callers over HTTP without a token share; see `handles`."""
         return self.host == TOKENLESS
 
 
 def is_signed_in(name: str) -> bool:
-    """Return whether that is the principal of somebody of a sign-in server or with a token, and no account of this machine."""
+    """Return whether the principal `name` is known by a token or by a sign-in server, and is no account of this machine."""
     return name.endswith(SIGNED_IN) and "@" in name and not name.endswith(f"@{TOKENLESS}")
 
 
@@ -159,7 +162,7 @@ async def forms_count(state: StateStore, who: Principal) -> bool:
 
 
 async def identify(state: StateStore, user: str, secret: str | None, *, without: str = UNENROLLED) -> Principal:
-    """Return the caller that sent `secret`; without one it is `without`, by default the shared unregistered host.
+    """Return the caller that sent `secret`. If that is None, it is the host `without`: by default the shared unregistered host.
 
     Raises:
         UnknownSecret: it belongs to no registered host.

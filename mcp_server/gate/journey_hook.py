@@ -65,7 +65,7 @@ class JourneyHook:
     ) -> JourneyCall:
         """Record the start of the call in the journey at that position. A call that the phase doesn't allow is recorded as failed.
 
-        Of the arguments only those are kept that say which part of a page was read, or the fingerprint of a search.
+        The record keeps only those arguments that say which part of a page was read, and of a search only its fingerprint.
 
         Raises:
             ToolOutsidePhase, JourneyOver, WaitsForPerson: the call is not allowed.

@@ -48,7 +48,7 @@ class Reach:
 class Limits:
     """How far a caller's credential reaches, whatever its trust. It only takes away: no credential raises trust.
 
-    `why` ends the sentence that refuses a call because of it. `scoped`: a client can ask its sign-in server for more scopes.
+    `why` ends the sentence that refuses a call because of these limits. `scoped`: a client can ask its sign-in server for more scopes.
     """
 
     reaches: tuple[Reach, ...]
@@ -56,7 +56,7 @@ class Limits:
     scoped: bool = False
 
     def ceiling(self, toolset: str | None = None) -> Trust:
-        """Return the highest level for tools of that toolset; without one, for any. Level 0 also means that it is out of reach."""
+        """Return the highest level for tools of `toolset`, or of any toolset if that is None. Level 0: the toolset is out of reach."""
         reached = [
             one.ceiling
             for one in self.reaches
@@ -146,7 +146,7 @@ def decide(grant: Grant, tool: str, needed: Trust, *, taint: str = "", person: s
 
 
 def limited(grant: Grant, limits: Limits | None, toolset: str | None = None) -> Grant:
-    """Return the grant that remains for tools of that toolset with a credential that has these limits."""
+    """Return the grant as far as a credential with these limits reaches for tools of `toolset`."""
     if limits is None or grant.level <= limits.ceiling(toolset):
         return grant
     return replace(grant, score=float(limits.ceiling(toolset)), limit=limits.why)

@@ -43,7 +43,8 @@ class Taints:
     depends on them. Text from a place that a person trusts, in the settings (`trusted`) or on record, is recorded like any other and
     ignored when the records are looked up. So it counts again as soon as the person withdraws that trust.
 
-    A process whose callers' next requests may land elsewhere (`shared`) keeps no such records: it does not show untrusted text then.
+    `shared`: a caller's next request may reach another process, so no records wait in memory. Such a process does not show untrusted
+    text while the database is unreachable.
     """
 
     def __init__(
@@ -109,7 +110,10 @@ class Taints:
                 del self._unwritten_passages[principal]
 
     async def of(self, principal: str, journey: str) -> Mapping[str, datetime]:
-        """Return the untrusted sources that the caller has read in this journey, or without one within the last hour, and when last.
+        """Return the untrusted sources that count for the caller now, each with the time when it was last read.
+
+        These are the sources that the caller has read outside journeys within the last hour. With a `journey`, all sources that
+        anybody has read in it are added.
 
         Raises:
             StorageError: the database is unreachable.

@@ -39,7 +39,7 @@ KINDS: Mapping[str, SourceKind] = {
 def incoming(kind: str, place: Path, name: str) -> Iterator[Incoming]:
     """Yield what the source holds; its attachments can be read while the block lasts.
 
-    `name` tells it from other sources of its kind, "" for that of the folder or file.
+    `name` tells the source from others of its kind. If it is "", the source has the name of its folder or file.
 
     Raises:
         BadSource: it can't be read as that kind.

@@ -21,7 +21,8 @@ from mcp_server.ports import WebServices
 class ContradictionSummary:
     """A contradiction with its sides as they are now, and the pending proposals that ask for the new side.
 
-    `closed` are the proposals that ended because a person settled it; of an open one, those that nobody has proposed again since.
+    `closed` are the proposals that ended because a person settled or dismissed it. If the contradiction is open again, `closed`
+    leaves out those that somebody has proposed again since.
     """
 
     now: ContradictionNow

@@ -29,7 +29,7 @@ MARKS = (" ", "-", "+", "\\")
 EFFORT = 3_000_000
 """Comparisons of words for all diffs of one page, about half a second. After that, no words of lines are marked."""
 CHARACTERS_A_STEP = 8
-"""To compare the sets of words of two lines, one step is counted for so many characters."""
+"""Comparing the sets of words of two lines counts as one step for this many characters of them."""
 LONG_FOR_WORDS = 100_000
 """For two lines that are longer together, only common beginnings and ends are found: their words would fill the memory."""
 NAMING_LINES = 2
@@ -149,7 +149,7 @@ class Beginning:
 def beginning(diff: str, rows: int) -> Beginning:
     """Return the part of a long diff that its first `rows` rows need, without parsing the rest.
 
-    Lines are kept in order until one side of a change alone fills the rows, then as many of its other side.
+    Lines are kept in order. Once one side of a change alone fills the rows, only as many lines of its other side follow.
     """
     at, names = 0, 0
     if diff.startswith("--- "):

@@ -76,8 +76,8 @@ class ProposalSummary:
     `needs` is the requirement for an approval in the channel that shows this. `blocks` and `conflicts` are as the tool returned
     them. `rest` is the remainder of the previewed answer; `calls` are the arguments of each call, run as one act. `also` are the
     principals that joined `asker`. If a page has changed since, `present` is its present state, everything above is as of
-    now where that could be computed, and `as_proposed` are the changes as they were proposed. A decision takes somebody who is among
-    all `reviewers`.
+    now where that could be computed, and `as_proposed` are the changes as they were proposed. Only somebody who is in every group
+    of `reviewers` can decide.
     """
 
     proposal: Proposal

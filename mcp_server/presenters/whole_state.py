@@ -112,7 +112,7 @@ class ChangedState:
 
 
 def table_counts(states: Iterable[Contents]) -> Mapping[str, Sequence[int]]:
-    """Return for each table that has rows in one of the states their number in each of them."""
+    """Return the number of rows in each of the states, for every table that has rows in at least one of them."""
     found = list(states)
     counts = {name: [one.rows[name] for one in found] for name in found[0].rows} if found else {}
     return {name: each for name, each in counts.items() if any(each)}

@@ -38,7 +38,7 @@ logger = logging.getLogger("knowledge_forge.changes")
 
 AFTER_TROUBLE_S = 0.25
 LONGEST_PAUSE_S = 2.0
-"""The first and the longest pause while the state database fails. Each is twice as long as the one before."""
+"""While the state database fails, the pauses between tries begin at `AFTER_TROUBLE_S`, and each is twice the last, up to this."""
 PATIENCE_S = 1.0
 """How long to wait for a client that doesn't read; all other clients wait meanwhile."""
 LISTS_LOOK_S = 2.0
@@ -48,7 +48,10 @@ FIRST_LOOK_S = 1.0
 LONGEST_ADDRESS = 2_000
 """Bytes of an address that a session over HTTP can subscribe to. No resource here has a longer one."""
 AGENTS_CHANGED = tuple(Event(0, "doc", folder) for folder in (AGENTS_FOLDER, SKILLS_FOLDER))
-"""The changes behind a new list if it is not known whose it is: besides fixed entries it has the team's agents."""
+"""The changes behind a changed list if no agent's file is known to be behind them.
+
+Lists have fixed entries and the team's agents and skills, so the change counts as one of these folders.
+"""
 _LISTS = {"prompts/list": "prompts", "resources/list": "resources"}
 
 
@@ -58,8 +61,9 @@ class SessionSubscribers:
     A client that asked for a list is also notified when the list changes. The subscriptions to memory documents are kept for clients
     of both protocols, because an event of a journey doesn't say which documents it has.
 
-    Over HTTP, a session's requests and its stream of events may be in different processes, so its subscriptions are kept in `notes`,
-    and its stream hears of both lists. `on_note` gets all other notes on sessions: the session, and what happened in it.
+    Over HTTP, a session's requests and its stream of events may be in different processes. So its subscriptions are kept in `notes`,
+    and its stream is notified when either list changes, whether the client asked for it or not. `on_note` gets all other notes on
+    sessions: the session, and what happened in it.
     """
 
     def __init__(self, notes: ClientNotes | None = None, may_hear: MayHear = everybody_may) -> None:
@@ -221,8 +225,8 @@ async def follow_changes(state: StateStore, bus: ReadersBus, sessions: SessionSu
 async def _follow_lists(server: ForgeServer, bus: ReadersBus, sessions: SessionSubscribers) -> None:
     """Publish each change of this process's lists of prompts and resources, forever.
 
-    The lists themselves are compared, so a change is noticed whichever process or program made it. It is told to those who may read
-    the file of an agent that came, went or changed.
+    The lists themselves are compared, so a change is noticed whichever process or program made it. Only those clients are notified
+    that may read the file of an agent that was added, removed or changed.
     """
     seen_prompts, seen_resources, before = None, None, dict[str, str]()
     pause_s = FIRST_LOOK_S
@@ -255,7 +259,7 @@ def _changed(before: Sequence[Prompt | Resource], after: Sequence[Prompt | Resou
 
 
 def _of_agents(names: Sequence[str], before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[Event]:
-    """Return a change of the file of each agent, where it was and where it is. Pure."""
+    """Return one change for each file of these agents: those in which they were before, and those in which they are now. Pure."""
     files = [known.get(name) for name in names for known in (before, after)]
     found = tuple(Event(0, "doc", file) for file in dict.fromkeys(files) if file)
     return found or AGENTS_CHANGED

@@ -35,7 +35,7 @@ MAP_TEMPLATE = MAP_URI + "{+path}"
 DOC_TEMPLATE = DOC_URI + "{+path}"
 
 COUNTING = frozenset({"seq", "undoes"})
-"""Fields of a record that count the acts on all pages. A caller who may not read all gets none of them."""
+"""Fields of a record that count the acts on all pages. A caller who may not read all pages gets none of these fields."""
 
 _PATHS_CHECKED_BY_US = ResourceSecurity(exempt_params=frozenset({"path"}))
 """`knowledge.pages.paths` refuses paths outside the knowledge base and says why. The SDK's own check would only say 'unknown'."""

@@ -143,10 +143,10 @@ OfferedResources = Callable[[], Awaitable[Sequence[Resource]]]
 class ForgeServer(MCPServer[Any]):
     """MCPServer with typed errors for prompts, lists that change while it runs, and tools that only the gate can run.
 
-    `first_prompts` and `first_resources` are the lists as first shown; later lists are compared with them, so a list for which
-    `shows_all` is false, made for a caller who may not read everything, is no first one. `named` returns the principal of a bearer
-    token; the server can't be served over HTTP without it. `spec_of` returns the declaration of a tool.
-    `make_sessions` makes what serves HTTP sessions of the 2025 protocol.
+    `first_prompts` and `first_resources` are the lists as they were first shown to a caller who may read everything, for whom
+    `shows_all` returns True: later lists are compared with them. `named` returns the principal of a bearer token; without it, the
+    server can't be served over HTTP. `spec_of` returns the declaration of a tool. `make_sessions` makes the manager of HTTP sessions
+    of the 2025 protocol.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -30,13 +30,13 @@ from mcp_server.transport.signals import ending_signals
 logger = logging.getLogger("knowledge_forge")
 
 Parts = Mapping[str, Callable[[], Awaitable[object]]]
-"""What the server needs to serve, by name, each with a cheap read that fails if it is away."""
+"""The parts that the server needs in order to serve, by name. Each has a cheap read that fails if the part is unavailable."""
 
 PATH = "/mcp"
 ENDING_S = 3
 """Time for open requests to finish when the server is stopped. A run, or a question to a person, may take an hour."""
 CLOSING_S, LOOK_S = 6.0, 0.02
-"""Time for requests that are cut off after that to record it, as runs do, and the interval between checks."""
+"""How long requests that are still open after `ENDING_S`, and are cut off, may take to record that; and the interval of checks."""
 OPEN_PATHS = ("/health", "/ready")
 """Paths that need no token. They tell a load balancer whether this process runs, and whether it can serve."""
 READY_S = 5.0
@@ -91,7 +91,7 @@ async def health(_request: Request) -> Response:
 def ready(parts: Parts, *, naming: bool = True) -> Callable[[Request], Awaitable[Response]]:
     """Return an endpoint that answers 200 if every part can be read, otherwise 503.
 
-    With `naming` it gives the names of the parts, never the reason, which is in the log.
+    With `naming`, the answer names the parts and says whether each is available. The reasons are only in the log.
     """
 
     async def answer(_request: Request) -> Response:

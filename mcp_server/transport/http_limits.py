@@ -62,7 +62,7 @@ class ClientLimits:
 
 MCP = ClientLimits(connections=1000)
 PAGE = ClientLimits(connections=100, body_s=30.0)
-"""One person with a few tabs, and programs on this machine."""
+"""The limits of the review page, for one person with a few tabs and for programs on this machine."""
 
 
 def bounded(app: ASGIApp, bounds: ClientLimits, **more: Any) -> uvicorn.Config:

@@ -65,8 +65,8 @@ def reserved(address: HttpAddress) -> socket.socket:
 def for_one_process(port: socket.socket) -> socket.socket:
     """Return a socket at a reserved port on which one process is to listen.
 
-    On Linux it is a new one, and the kernel distributes connections over those that listen. From one shared socket the first process
-    to wake up would accept all connections that arrive together, and usually the same one, while the others stay idle.
+    On Linux every process gets a new socket, and the kernel distributes connections over them. If all shared one socket, the first
+    process to wake up would accept all connections that arrive together. That is usually the same process, so the others would idle.
     """
     return _one_of_several(port.family, port.getsockname()) if sys.platform == "linux" else port.dup()
 

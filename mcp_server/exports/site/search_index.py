@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 SHARDS = 32
 K1, B = 1.2, 0.75
 TITLE_COUNTS, HEADING_COUNTS = 12, 4
-"""A word in the title counts as often as this many in the text."""
+"""One word in the title, or in a heading, counts as much as this many in the text."""
 LONGEST_WORD = 40
 MOST_WEIGHT = 999
 _WORD = re.compile(r"\w+")

@@ -18,7 +18,7 @@ OF_A_PERSON = Trust.ROUTINE
 
 
 class LevelServices(HasState, HasTools, Protocol):
-    """To look up tools and proposals."""
+    """The services with which tools and proposals are looked up."""
 
 
 async def level_to_take_back(services: LevelServices, acts: Iterable[PastAct]) -> Trust:
@@ -41,6 +41,6 @@ async def level_of_undo(services: LevelServices, plan: UndoPlan) -> Trust:
 
 
 async def _approved_at(services: LevelServices, act: PastAct) -> Trust:
-    """Return the level at which a person approved the act; of one whose proposal is no longer kept, that of its tool is known."""
+    """Return the level at which a person approved the act; 0 if nobody did, or if its proposal is no longer kept."""
     proposal = await services.state.trust.proposal(act.proposal) if act.proposal else None
     return Trust(proposal.level_needed) if proposal is not None else Trust.NONE

@@ -56,7 +56,7 @@ FORMS = ", and let forms that it shows approve acts up to level 3"
 def asking(person: Approver) -> Principal:
     """Return the principal of an act that a person asks for themselves.
 
-    Somebody of a sign-in server is the same as over MCP. On the site they edit pages as far as they are trusted to.
+    Somebody who signed in has the same principal as over MCP. On the site their level reaches no further than editing pages.
     """
     if person.signed_in:
         user, _, host = person.name.rpartition("@")

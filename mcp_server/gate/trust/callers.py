@@ -20,7 +20,7 @@ from mcp_server.gate.host_registration import (
 from mcp_server.gate.trust.tokens import PREFIX, UNKNOWN, holder_of, id_in
 
 SignIn = Callable[[str], Awaitable[Principal]]
-"""From an access token of a sign-in server to its principal; raises RefusedToken."""
+"""Returns the principal of an access token of a sign-in server; raises RefusedToken."""
 _DOTS = 2
 
 
@@ -44,7 +44,7 @@ class Callers:
         self._known: dict[bytes, tuple[Principal, float]] = {}
 
     async def named(self, secret: str | None, *, without: str = UNENROLLED) -> Principal:
-        """Return the caller that sent `secret`; without a secret it is the host `without`.
+        """Return the caller that sent `secret`. If that is None, it is the host `without`.
 
         Raises:
             UnknownSecret: it belongs to nobody, or is no longer valid.

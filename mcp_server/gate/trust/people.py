@@ -24,7 +24,11 @@ PEOPLE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "rule.remove": ("who", "folder"),
     "reviewers.set": ("folder", "names"),
 }
-"""The arguments of each act, in order. Lists name what is added or taken away; removing with an empty list removes all of it."""
+"""The arguments of each act, in order.
+
+Most lists name who is added or removed; `names` are all reviewers of the folder. Removing an empty list of principals or people
+removes the whole person or group.
+"""
 
 
 def is_people_act(act: str) -> TypeGuard[PeopleAct]:

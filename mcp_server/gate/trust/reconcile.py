@@ -159,7 +159,10 @@ def _token(token: BearerToken, recorded: _Recorded) -> Iterator[Unaccounted]:
 
 
 def _directory(entries: Sequence[DirectoryEntry], recorded: _Recorded) -> Iterator[Unaccounted]:
-    """Yield what is not as its newest record says, and what is missing: without a rule, more people see more."""
+    """Yield the entries of the directory that differ from their newest audit record, and those that are missing.
+
+    A missing entry matters: without a rule, more people see more.
+    """
     for entry in entries:
         record = recorded.directory.pop(entry.label, None)
         if record is None or record.get("arguments_hash") != assignment_digest(entry.label, entry.names):

@@ -22,7 +22,7 @@ FIRST_CEILING = 3.9
 UNENROLLED_CEILING = 2.9
 """An unregistered host never reaches level 3, not even by a grant."""
 PERSON_LEVEL = 3.0
-"""A person at a terminal or on the page, without a signature: what their unsigned decision is worth (decision 30)."""
+"""The level of a person at a terminal or on the page: what their decision is worth without a signature (decision 30)."""
 
 HIGHEST = 5.0
 # These numbers are also in concepts/trust-levels.md of the handbook.
@@ -60,7 +60,7 @@ def is_present_person(principal: str) -> bool:
 
 
 def is_person(principal: str) -> bool:
-    """Return whether `principal` is all registered hosts of a person."""
+    """Return whether `principal` means all registered hosts of a person."""
     return principal.rpartition("@")[2] == ANY_HOST
 
 

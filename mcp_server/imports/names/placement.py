@@ -21,8 +21,8 @@ def placed(
 ) -> Incoming:
     """Return the source with the paths that its files get in the folder `into`, and links adapted to them.
 
-    `there` are the pages of the knowledge base; `by_name`: it is a vault, in which Markdown links are found by name. A page that an
-    earlier import brought stays where it is now.
+    `there` are the pages of the knowledge base. `by_name`: the knowledge base is a vault, in which Markdown links are found by name.
+    A page that an earlier import brought stays where it is now.
     """
     places = {page.path: _place(page, into, earlier) for page in found.pages}
     places |= {file.path: _below(into, file.path) for file in found.files}

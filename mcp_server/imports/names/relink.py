@@ -28,9 +28,9 @@ class Relinker:
     """Rewrites links from the paths in the source to those in the knowledge base, and counts what it did.
 
     `places` gives the new path of each file by its path in the source. `names` are further names of pages, such as titles.
-    `other` finds the file, by its path in the source, that a link means in a way that only this source knows. `by_name` is as in
-    `LinkTargets`. `there` are pages that the knowledge base has already: no link may lead to one of them by its name.
-    `spelled_out`: the knowledge base is no vault, so Markdown links by name are written as paths.
+    `other` returns the file that a link means, by its path in the source, for links that only this kind of source can resolve.
+    `by_name` is as in `LinkTargets`. `there` are pages that the knowledge base has already: no link may lead to one of them by its
+    name. `spelled_out`: the knowledge base is no vault, so Markdown links by name are written as paths.
     """
 
     places: Mapping[str, str]

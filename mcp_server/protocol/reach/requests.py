@@ -25,7 +25,7 @@ UNGATED = frozenset({"initialize", "server/discover", "ping", "tools/list", "too
 LISTEN = "subscriptions/listen"
 _BY_URI = {"kb": "knowledge", "audit": "knowledge", "agent": "journeys", "journey": "journeys", "run": "runs"}
 _OWN = ("tasks/", "proposal://", "ui://")
-"""The beginnings of methods and addresses that reach only what the caller itself began, or nothing that is anybody's."""
+"""The beginnings of methods and addresses that show only what the caller itself began, or cards, which have no data of their own."""
 _OF_A_RESOURCE = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 
 
@@ -94,7 +94,7 @@ async def _limited(gate: Gate, who: Principal, method: str) -> AsyncIterator[Non
 
 @asynccontextmanager
 async def _admitted(gate: Gate, who: Principal, method: str) -> AsyncIterator[None]:
-    """Hold the request's turn; refuse it beyond a limit of its caller."""
+    """Hold one of its caller's turns for the request. If a limit of the caller is reached, refuse the request."""
     # A stream may stay open for hours. Open streams are limited where HTTP is served.
     if method == LISTEN:
         yield

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class TasksExtension(Extension):
-    """Answers a call that takes long or waits for a person with a handle, if the request declares that its client knows tasks.
+    """Answers a call with a handle if it takes long or waits for a person, and the request declares that its client knows tasks.
 
     It wraps the gate's extension, which determines the call's answer.
     """
@@ -122,7 +122,7 @@ def caller_of(ctx: ServerRequestContext[Any, Any]) -> Principal:
 
 
 async def _with_wire_errors(work: Awaitable[T]) -> T:
-    """Return the result of `work`; turn its errors into JSON-RPC errors. An unknown task and another caller's give the same one."""
+    """Return the result of `work`; turn its errors into JSON-RPC errors. Another caller's task gives the error of an unknown task."""
     try:
         return await work
     except (NoSuchTask, BadAnswer) as error:

@@ -88,7 +88,7 @@ class TaskListening(ListenHandler):
     async def _report(
         self, ctx: ServerRequestContext[Any, Any], tasks: Sequence[str], who: Principal, begin: anyio.Event
     ) -> None:
-        """Send each task's status, now and at each change, until all tasks are over or the token belongs to another caller."""
+        """Send each task's status, now and at each change, until all tasks are over or the token is no longer this caller's."""
         await begin.wait()  # the protocol wants the acknowledgement first
         sent: dict[str, Any] = {}
         left = list(tasks)

@@ -358,7 +358,7 @@ class SharedSessions(StreamableHTTPSessionManager):
 
 
 async def _passed_on(passing: Awaitable[object], status: int) -> Response:
-    """Return an answer with that status once other processes can know what the client said, or that they can't now."""
+    """Return an answer with `status` once `passing` has made the message known to other processes; 503 if it can't do that now."""
     try:
         await passing
     except StorageError:

@@ -31,9 +31,9 @@ RECHECK_S = 30.0
 TOO_SOON = -32003
 """The JSON-RPC code of a request that may succeed later, as of every other refusal."""
 LIMITS = "forge.limits"
-"""The key in a request's scope under which the limits of its token are."""
+"""The key of a request's scope that has the limits of its token."""
 Named = Callable[[str], Awaitable[Principal]]
-"""From a token to its principal; raises UnknownSecret for a token that belongs to nobody."""
+"""Returns the principal of a token; raises UnknownSecret for a token that belongs to nobody."""
 
 
 def bearer(headers: Headers) -> str | None:
@@ -84,7 +84,9 @@ def user_of(scope: Mapping[str, Any]) -> str | None:
 
 
 class KnownTokens:
-    """Passes on requests with a valid credential, and without `required` also those without `Authorization`; answers others with 401.
+    """Passes on requests with a valid token, and answers requests with a wrong one with 401.
+
+    A request without `Authorization` is answered with 401 if `required`, and passed on otherwise.
 
     At most `most_open` requests of one principal are open, streams included; further ones are answered with 429.
     Requests for the paths of `but` are passed on as they are. `challenge` are further parts of the `WWW-Authenticate` of a 401.
@@ -141,7 +143,7 @@ class KnownTokens:
         await self._app(scope, receive, send)
 
     def _refused(self, error: TooManyWrongTokens | UnknownSecret) -> JSONResponse:
-        """Return the answer to a request whose token is wrong, or was not looked up: in that case, the client must keep it."""
+        """Return the answer to a request whose token is wrong, or was not looked up. A client must keep one that was not looked up."""
         if isinstance(error, TooManyWrongTokens):
             return later(str(error), error.retry_s)
         return refusal(str(error), self._challenge)

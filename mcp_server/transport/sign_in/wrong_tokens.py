@@ -16,7 +16,7 @@ WRONG_PER_MINUTE = 300
 """The most wrong tokens of one address that are looked up. A host that tries an expired token every second stays far below."""
 WINDOW_S = 60.0
 AT_ONCE = 2
-"""Tokens that are looked up at a time, of those that were not valid lately: the connections to the database are few."""
+"""At most this many tokens that were not valid lately are looked up at a time, because connections to the database are few."""
 MOST_WAITING = 200
 PATIENCE_S = 5.0
 VALID_S = 3600.0
