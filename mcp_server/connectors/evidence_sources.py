@@ -44,7 +44,7 @@ class EvidenceSources:
         """
         until, known = self._kept.get(source, (0.0, None))
         if known is None or self._monotonic() >= until:
-            # A merge that cites much of one service waits only once until that turns out to be away.
+            # A merge that cites many sources of one service waits only once for a service that does not answer.
             silent_until, why = self._silent.get(source_kind(source), (0.0, ""))
             known = SourceAway(source, why) if self._monotonic() < silent_until else await self._fetch(source)
             self._keep(source, known)

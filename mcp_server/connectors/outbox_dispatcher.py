@@ -232,7 +232,7 @@ class OutboxDispatcher:
             raise
 
     async def begin_group(self, outbox_entry: OutboxEntry) -> OutboxEntry:
-        """Record an act that consists of several, each with its own entry, and return its entry, or the one recorded before.
+        """Record a group of acts, each of which has its own entry, and return the group's entry, or the one recorded before.
 
         Raises:
             CallAbandoned: the call was recorded as never sent; nothing was sent.
@@ -240,7 +240,7 @@ class OutboxDispatcher:
         return await self._begin(outbox_entry, timedelta(0))
 
     async def end_group(self, outbox_entry: OutboxEntry, *, known: bool) -> None:
-        """Record the end of such an act; `known` says whether the outcome of each part is known."""
+        """Record the end of a group of acts; `known` says whether the outcome of each act is known."""
         fate: Fate = "done" if known else "unsure"
         await self._end(DeliveryAttempt(outbox_entry, self._outbox.mark), fate, {} if known else None)
 
@@ -249,7 +249,7 @@ class OutboxDispatcher:
         await self._sleep(seconds)
 
     async def group_of(self, call: Call) -> OutboxEntry | None:
-        """Return the entry of the several acts that the call began; None if it sent nothing."""
+        """Return the entry of the group of acts that the call began; None if the call sent nothing."""
         if call.approval is not None:
             return await self._outbox.outbox_entry_of(call.approval.proposal)
         return await self.entry_of_call(call.key)

@@ -81,7 +81,7 @@ async def _moves(ledger: Ledger) -> Mapping[str, list[tuple[int, str]]]:
 
 
 def _now(path: str, seq: int, moves: Mapping[str, list[tuple[int, str]]]) -> str:
-    """Return where the page is that was at `path` when record `seq` was made."""
+    """Return the present path of the page that was at `path` when record `seq` was made."""
     while (later := next((move for move in moves.get(path, ()) if move[0] > seq), None)) is not None:
         seq, path = later
     return path

@@ -55,7 +55,7 @@ class LostLink:
 
 @dataclass(frozen=True, slots=True)
 class RenamedFile:
-    """A file that can't have its name here: another one has it, or some system can't have it."""
+    """A file that gets another name: another file has its name already, or some operating system does not allow it."""
 
     name: str
     path: str

@@ -72,7 +72,7 @@ class AuditedAct:
 
     @property
     def changes_pages(self) -> bool:
-        """Whether it left files different from before."""
+        """Whether the act left a file different from before."""
         return any(file.before != file.after or file.moved_from for file in self.files)
 
     @property

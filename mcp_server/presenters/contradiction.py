@@ -36,7 +36,7 @@ class ContradictionSummary:
 
     @property
     def status(self) -> str:
-        """Its state in one word."""
+        """The contradiction's state in one word."""
         return "settled" if self.flag.settled_at else "dismissed" if self.flag.dismissal else "open"
 
     @property
@@ -93,7 +93,7 @@ async def contradiction_summary(services: WebServices, flag: Flag) -> Contradict
 
 
 def contradiction_fields(summary: ContradictionSummary) -> dict[str, Any]:
-    """Return it as JSON fields, with times as text."""
+    """Return the contradiction as JSON fields, with times as text."""
     flag = summary.flag
     found = flag.contradiction
     end, word = flag.settlement, flag.dismissal

@@ -100,7 +100,7 @@ class ProposalSummary:
 
     @property
     def approvable(self) -> bool:
-        """Whether an approval would apply it, as far as is known."""
+        """Whether an approval would apply the proposal, as far as is known."""
         return self.present is None or self.present.outcome in ("same", "unknown")
 
     @property

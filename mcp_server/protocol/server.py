@@ -90,7 +90,7 @@ async def _never() -> None:
 
 @dataclass(frozen=True, slots=True)
 class OfferedPrompt:
-    """A prompt of a list that is made for each request. `text` returns the prompt's text for its arguments."""
+    """One prompt of a list that the server makes for each request. `text` returns the prompt's text for its arguments."""
 
     name: str
     title: str

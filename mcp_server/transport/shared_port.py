@@ -53,11 +53,13 @@ def reserved(address: HttpAddress) -> socket.socket:
     alone = bound(address)
     if sys.platform != "linux":
         return alone
-    # A port that processes share can't show that another server of this account uses it already; the socket that listened alone did.
+    # A socket that shares its port can be bound even if another server of this account shares the port, too. So `bound` tries first,
+    # with a socket that doesn't share it.
     with alone:
         where = alone.getsockname()
     port = _one_of_several(alone.family, where)
-    # With it, another server could bind the port until the first process listens. It was needed for connections in TIME_WAIT.
+    # The bind needed this option because of connections in TIME_WAIT. While it is set and no process listens, another server could
+    # bind the port.
     port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
     return port
 

@@ -216,7 +216,7 @@ class PageContext:
         """Return the cookies under the address of the request."""
         if self.is_local(request):
             return SiteCookies(self.port, secure=False)
-        # Under its public address it goes through a proxy with TLS, to whichever worker; on this machine there is none.
+        # At the public address, a proxy with TLS passes the request to any worker. On this machine there is no proxy.
         return SiteCookies(None, secure=(self.public_url or "").startswith("https:"), lax=self.sign_in is not None)
 
     async def session(self, request: Request) -> Session | None:
@@ -307,7 +307,7 @@ class PageContext:
 
     async def apart(self, step: Callable[[A], R], argument: A, *, size: int) -> R:
         """Return `step(argument)`, computed in one of the page's own processes. If the request ends, so does the computation."""
-        # Not in the hosts' workers: a person must not wait for their calls. The workers take turns between callers.
+        # Not in the workers that serve hosts: a person must not wait for the hosts' calls. The workers take turns between callers.
         CALLER.set(f"page {secrets.token_hex(8)}")
         return await self.workers.run(step, argument, size=size, what="showing this")
 
@@ -544,7 +544,7 @@ class AnswerToPerson(Response):
         self.status_code = answer.status_code
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer."""
         with self._readable.shown():
             await self._answer(scope, receive, send)
 

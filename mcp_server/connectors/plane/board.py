@@ -55,7 +55,7 @@ from mcp_server.ports import HasConnectors
 NAMES_S = 300.0
 """How long names of projects, people, states and labels are cached."""
 LISTING_S = 30.0
-"""How old a list of tasks may be: the pages of one answer come from one listing."""
+"""How old a list of tasks may be, so that the pages of one answer come from the same list."""
 LISTING_MANY_S = 120.0
 """How old the lists of several projects may be. Longer than Plane's minute, so that a second try requests only missing lists."""
 KEPT_S = 300.0
@@ -201,7 +201,7 @@ class Board:
             among = [state for state in states if meant is None or state.id in meant]
             if len(among) == 1 and meant is not None:
                 return among[0]
-            # With the group as a further name, the states of a group with several are ambiguous.
+            # Each of these states also gets the group's name, so that a group with several states is ambiguous.
             group = () if meant is None else (asked,)
             return chosen(SERVICE, "state", asked, among, lambda state: (state.name, state.id, *group), near=near)
 

@@ -59,8 +59,9 @@ async def read_all(
 
     `page` is called with None for the first page, then with the cursor of each next page. The pages are added to `begun`.
 
-    Reading also ends, and the list gets a note, if a cursor repeats, if a page has nothing new although more are announced, or if the
-    last page came before as many things as Plane counts. Otherwise a faulty server could keep us reading forever, or pass for an empty project.
+    Reading also ends, and the list gets a note, if a cursor repeats, if a page has nothing new although more are announced, or if
+    the last page came before as many things as Plane counts. Otherwise a faulty server could keep us reading forever, or pass for
+    an empty project.
     """
     begun = begun or PagesRead[T]()
     found, cursors = begun.found, begun.cursors

@@ -61,7 +61,7 @@ def require_success(request: ServiceRequest, reply: ServiceReply, what: str) -> 
     if status in (401, 403):
         raise Denied(SERVICE, status, reason, _remedy(reply, what))
     if status == 404:
-        # A path that this Plane does not know says so; a missing task has another sentence (err_unknown_route_404).
+        # Only for a path that it does not know, Plane answers "Page not found" (err_unknown_route_404).
         raise Missing(SERVICE, what, UNKNOWN_PATH if "Page not found" in reason else HOW_TO_FIND)
     if status == 429:
         raise ServiceLimited(SERVICE, _wait_s(reply))

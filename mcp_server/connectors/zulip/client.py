@@ -155,7 +155,7 @@ class ZulipClient:
                 raise WrongAddress(wire.SERVICE, wire.ADDRESS_SETTING, shown_address(url)[:LONGEST_ADDRESS])
             return await self._do(wire.file(where), wire.read_file)
         except (Denied, ServiceRefused) as refused:
-            # Both come as pages of HTML. Source: zerver/views/upload.py of github.com/zulip/zulip.
+            # Both answers are pages of HTML. Source: zerver/views/upload.py of github.com/zulip/zulip.
             if refused.status in (403, 404):
                 raise Missing(
                     wire.SERVICE, "such file", "it may be deleted, or in a message that the bot may not see"

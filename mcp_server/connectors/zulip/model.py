@@ -75,7 +75,7 @@ class ZulipUser:
     def reviewer_names(self) -> frozenset[str]:
         """The forms in which `ZULIP_REVIEWERS` may list the user, as `reviewer_name` writes them."""
         name = folded(self.name)
-        # Any account chooses its name: one like somebody's id or address is none here.
+        # An account can choose any name, so a name that looks like an id or an address does not count.
         own = {name} if not name.isdigit() and not {"@", "|"} & {*name} else set()
         return self.mailboxes | own | {str(self.id), f"{name}|{self.id}"}
 

@@ -24,7 +24,7 @@ else:
 
 @dataclass(frozen=True)
 class SiteLinkGraph:
-    """The pages of a site with their titles, and for each page those that it links to, and that link to it."""
+    """The pages of a site with their titles. For each page there are also the pages that it links to, and those that link to it."""
 
     titles: Mapping[str, str]
     links: Mapping[str, Sequence[str]]

@@ -170,7 +170,7 @@ async def _create_token(state: StateStore, arguments: Mapping[str, Any], *, by: 
 
 
 async def _add_passkey(state: StateStore, arguments: Mapping[str, Any], *, by: str, now: datetime) -> dict[str, Any]:
-    # It signs for the one who asked for it, and not for the one who approved that.
+    # The passkey signs for the person who asked for it, not for the person who approved that.
     asked = str(arguments["asked"])
     passkey = Passkey(
         id=unpacked(arguments["id"]),

@@ -71,7 +71,7 @@ async def perform_change(
     change(before)  # raises, before any token is revoked, if the change is not possible
     revoked = []
     if act == "person.remove" and not arguments["principals"]:
-        # Otherwise they would still have the rights of everybody. Before the change, which forgets which tokens are theirs.
+        # With a token they would still have the rights of everybody. Afterwards the directory no longer knows which tokens are theirs.
         for token in await state.trust.tokens():
             revoke = Note(changing.by, "token.revoke", token.id, changing.at)
             theirs = before.person_of(token_principal(token).id) == arguments["name"]

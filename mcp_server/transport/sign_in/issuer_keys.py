@@ -1,4 +1,4 @@
-"""The keys of a sign-in server: found by its metadata, kept for a while, and asked for again when it signs with another one.
+"""The keys of a sign-in server: found by its metadata, kept for a while, and requested again when the server signs with a new key.
 
 Sources: RFC 8414 and OpenID Connect Discovery 1.0 (metadata), RFC 7517 (keys).
 """
@@ -62,7 +62,7 @@ class IssuerKeys:
         self._asking = anyio.Lock()
 
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-        """Return the key with that id for that algorithm, None if the server has none. Without an id it must be the only one.
+        """Return the key with the id `kid` for the algorithm, None if the server has none. Without `kid`, its only key for it.
 
         Raises:
             SignInAway: the server can't be reached, and its keys are unknown or too old.

@@ -32,7 +32,7 @@ HEADERS: Mapping[str, str] = {
 }
 _SAFE = ("GET", "HEAD")
 _STRANGE_SITES = ("cross-site", "same-site")
-"""To a browser other ports of localhost are the same site, but they belong to other programs."""
+"""To a browser, other ports of localhost are the same site, but they belong to other programs."""
 
 
 def own_hosts(port: int) -> list[str]:

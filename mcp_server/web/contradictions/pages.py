@@ -129,7 +129,7 @@ async def edit(request: PageRequest, form: Form) -> Response:
         texts = {at: str(value_of(entry.form, entry.value)) for at, entry in enumerate(typed)}
         await _decisions(request).edit(_number(request), texts, shown=form.get("shown", ""))
     except (CannotSettle, ValueError) as error:
-        # The form keeps what the person saw: if a page changed since, sending it again is refused again.
+        # The form keeps the state that the person saw. If a page has changed since, sending the form again is refused again.
         return await _edit_page(request, summary, typed, form.get("shown", ""), problem=str(error))
     return _back(request)
 

@@ -301,7 +301,7 @@ class _Plan:
     def _faces(self) -> dict[tuple[int, int, bool], float]:
         """Return each arrow's `beside` coordinate at the front (`True`) or back of a box, by arrow and box."""
         centres = [beside + wide / 2 for (_, beside), (_, wide) in zip(self.places, self.extents, strict=True)]
-        # By box and face: each arrow there with the place that it leads to, by which they are sorted so as not to cross.
+        # By box and face: the arrows there. They are sorted by the place that each leads to, so that they do not cross.
         touching: dict[tuple[int, bool], list[tuple[float, int]]] = {}
         for number in self.drawn:
             arrow = self.arrows[number]

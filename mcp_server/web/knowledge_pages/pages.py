@@ -76,7 +76,7 @@ async def page(request: PageRequest) -> Response:
         "cited": await view.citations_of(request, path, authored),
         "newest": newest,
         "file_at": datetime.fromtimestamp(record.stamp.mtime_ns / 1e9, UTC) if record else None,
-        # One that somebody wrote; a sentence of the text is there already.
+        # Only a summary that somebody wrote: one that was taken from the text is shown there already.
         "summary": document.summary if {"summary", "description"} & set(document.metadata) else "",
         "stale": view.is_stale(newest.at if newest else None, rules, request.now),
         "half_life": rules.half_life_days,

@@ -70,7 +70,7 @@ class GraphOverview:
     provisional: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON, for its file."""
+        """Return the overview as JSON, for its file."""
         return asdict(self)
 
 

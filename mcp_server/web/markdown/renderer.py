@@ -103,7 +103,7 @@ class _Embeds:
         except TooManySteps:
             return as_source("\n".join(body))
         self._open.append(text)
-        # Its ids would be those of the page around it, so it has none.
+        # Embedded text has no ids: they could be the same as ids of the page around it.
         inner = links.inside(target)
         embed, notes = partial(self.html, inner), footnotes_in(env)
         writer = HtmlWriter(inner, PageAnchors(), self.tags, embed, body, notes, self.steps, has_ids=False)

@@ -56,7 +56,7 @@ MOST_PARTS = 50
 """At most this many blocks, this many conflicts and this many contradictions of one proposal are shown at once."""
 LAST_DECIDED = 5
 MOST_CHANGES = 50
-"""The newest changes of a page among which the one of a proposal is looked for."""
+"""The change that a proposal made is looked for among this many of the newest changes of its page."""
 MOST_TOGETHER = 20
 """Proposals that one page shows and decides."""
 DECIDED: tuple[State, ...] = ("approved", "rejected", "executed", "failed", "expired", "withdrawn", "superseded")
@@ -213,8 +213,8 @@ async def _whole(
 async def approve(request: PageRequest, form: Form) -> Response:
     """Approve a proposal that was shown whole, and show the outcome."""
     proposal = await _to_decide(request)
-    # Only a page that hides nothing carries this token, so a form that was made by hand cannot approve what nobody has seen. If a page
-    # of the knowledge base had changed, the token is also over the change as it was shown then.
+    # Only a page that hides nothing carries this token, so a form that was made by hand cannot approve what nobody has seen. The
+    # token covers the `version`, too: the hash of the effect that was shown if a page had changed since the proposal was made.
     if not same(form.get("opened", ""), request.session.opened(proposal.hash, form.get("version", ""))):
         raise CannotDecide(
             "you have not seen all of this proposal; open it again and choose Show all before you approve"
@@ -229,7 +229,7 @@ async def approve(request: PageRequest, form: Form) -> Response:
 
 
 async def reject(request: PageRequest, form: Form) -> Response:
-    """Reject it; with `harmful` also freeze the host."""
+    """Reject the proposal; with `harmful` also freeze the host."""
     proposal = await _to_decide(request)
     harmful, note = form.get("harmful") == "1", form.get("note", "")
     await request.page.approvals.reject(proposal.id, form.get("hash", ""), request.person(), note, harmful=harmful)
@@ -237,7 +237,7 @@ async def reject(request: PageRequest, form: Form) -> Response:
 
 
 async def request_changes(request: PageRequest, form: Form) -> Response:
-    """Close it with a comment that says what the host should change."""
+    """Close the proposal with a comment that says what the host should change."""
     proposal = await _to_decide(request)
     comment = form.get("note", "").replace("\r\n", "\n").strip()
     await request.page.approvals.request_changes(proposal.id, form.get("hash", ""), request.person(), comment)
@@ -245,7 +245,7 @@ async def request_changes(request: PageRequest, form: Form) -> Response:
 
 
 async def renew(request: PageRequest, form: Form) -> Response:
-    """Replace the proposal by one with the effect that it has on the pages as they are now, and show that."""
+    """Replace the proposal by one whose effect is computed for the pages as they are now, and show the new one."""
     proposal = await _to_decide(request)
     try:
         successor = await request.page.approvals.renew(proposal.id, form.get("hash", ""), request.person())
@@ -364,7 +364,7 @@ async def _queue(request: PageRequest, proposal: Proposal) -> ProposalQueue:
 
 
 async def change_of(request: PageRequest, proposal: Proposal) -> str:
-    """Return the change that the executed proposal made, "" if it is none of its page's last ones."""
+    """Return the id of the change that the executed proposal made; "" if it is not among the newest changes of its page."""
     if proposal.state != "executed" or proposal.kind == "admin":
         return ""
     for path in proposal.documents[:1]:

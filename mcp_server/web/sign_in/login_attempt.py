@@ -22,7 +22,7 @@ from knowledge.errors import KnowledgeError
 from mcp_server.web.access.sessions import HOME
 
 CALLBACK: Final = "/login/callback"
-"""Where the sign-in server sends browsers back to; it knows the whole address in advance."""
+"""The path to which the sign-in server sends browsers back. That server knows the whole address in advance."""
 ATTEMPT_LIFETIME: Final = timedelta(minutes=10)
 CLOCKS_S: Final = 60
 """How far the clocks of two machines that serve the site may differ."""
@@ -32,7 +32,7 @@ _SECRET_BYTES: Final = 32
 
 
 class LoginFailed(KnowledgeError):
-    """Nobody was logged in. The message is for the person; the log has the reason where it is the sign-in server's."""
+    """Nobody was logged in. The message is for the person. If the reason came from the sign-in server, it is in the log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class SitePerson:
     claims: Mapping[str, Any] = field(default_factory=dict)
 
     def as_text(self) -> str:
-        """Return it as the state database keeps it with a session."""
+        """Return the person as the text that the state database keeps with a session."""
         return json.dumps({"principal": self.principal, "name": self.name, "claims": dict(self.claims)})
 
     @classmethod

@@ -27,7 +27,7 @@ from mcp_server.web.sign_in.login_attempt import CALLBACK, LoginAttempt, LoginFa
 logger = logging.getLogger("knowledge_forge.sign_in")
 
 LOGGED_OUT: Final = "/"
-"""Where it sends browsers after a logout."""
+"""Where the sign-in server sends browsers after a logout."""
 AWAY: Final = "the sign-in server can't be reached now; try again in a moment"
 NO_PERSON: Final = "the sign-in server's answer can't be used; the server's log says why. Log in again"
 PAUSE_S: Final = 3.0
@@ -50,7 +50,7 @@ class SiteProvider:
 
     @property
     def name(self) -> str:
-        """Its name in the settings."""
+        """The sign-in server's name in the settings."""
         return self._access.issuer.name
 
     async def login_address(self, attempt: LoginAttempt) -> str:

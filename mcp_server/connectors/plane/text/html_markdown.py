@@ -245,7 +245,7 @@ def _parts(element: Element) -> list[Element | list[Element | str]]:
         else:
             for child in children:
                 if isinstance(child, Element) and child.tag == "div":
-                    # What is in it follows what is before it: two lists in a row must be told apart there, too.
+                    # Its content follows the blocks before it: two lists in a row must be told apart there, too.
                     parts += _parts(child)
                 elif isinstance(child, Element):
                     parts.append(child)

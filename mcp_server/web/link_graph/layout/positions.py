@@ -112,7 +112,7 @@ def _centres(weights: Weights, groups: Sequence[int], radii: Points) -> Points:
     """Return the centres of communities with these radii."""
     count = len(radii)
     if count > MOST_DISCS:
-        # Mostly pairs and single chains. The larger ones are in the middle, and nothing connects them that could be seen.
+        # So many communities are mostly pairs and chains. The larger ones go to the middle. No visible links connect them.
         order = np.argsort(-radii, kind="stable")
         away = np.empty(count)
         away[order] = 1.3 * np.sqrt(np.cumsum(radii[order] ** 2))
