@@ -23,6 +23,7 @@ USER = "forge"
 PASSWORD = "correct-horse-1"  # noqa: S105 - of a server that lives as long as the tests; they look for it in what is said
 UNPRIVILEGED = "pgserver"
 """The server's account if the tests run as root, which PostgreSQL refuses; the wheel's own name for it."""
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - private folders in it
 
 
 def unavailable(why: str) -> NoReturn:
@@ -121,9 +122,11 @@ class PostgresServer:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """Yield this run's server; every test uses its own schema."""
-    folder = Path(tempfile.mkdtemp(prefix="forge-pg-"))
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """Yield this run's server; every test uses its own schema. Its files are in memory if those of the tests are."""
+    # Not in a folder of pytest, which only the account of the tests may enter.
+    in_memory = tmp_path_factory.getbasetemp().is_relative_to(IN_MEMORY)
+    folder = Path(tempfile.mkdtemp(prefix="forge-pg-", dir=IN_MEMORY if in_memory else None))
     server = PostgresServer(folder, programs())
     try:
         yield server
