@@ -9,20 +9,23 @@ from agents.engine.events import Decision, Json, StepUsage, canonical
 MOST_BRIEF_CHARS = 20_000
 MOST_WORK_CHARS = 400_000
 MOST_LABEL_CHARS = 200
-"""For names: a signal, a model, a conversation."""
+"""The most characters of a name: of a signal, a model or a conversation."""
 MOST_TOKENS = 10**12
-"""For one submit: more than any step costs, and small enough that averages of sums never overflow a float."""
+"""The most tokens that one submit may report: more than any step costs, and so few that averages of sums never overflow
+a float."""
 MOST_ANSWER_CHARS = 100_000
-"""For all answers of a person at once, as ASCII JSON, in which letters of many languages take six characters."""
+"""The most characters of all answers that a person gives at once, as ASCII JSON. Letters of many languages take six
+characters there."""
 BACK_TO = "phase"
-"""The field of the phase in the changes of a `revisit`."""
+"""The field that names the phase in the changes of a `revisit`."""
 NO_JSON = "it is not plain JSON"
 DEEPEST = 60
-"""For nested lists and objects. No work needs more, and recursion over one never reaches Python's limit."""
+"""The deepest nesting of lists and objects. No work needs more, and recursion over such a value never reaches Python's
+limit."""
 
 
 def submit_excess(signals: Sequence[str], usage: StepUsage, conversation: str) -> list[str]:
-    """Return a sentence for each other field of a submission that is too long or too large."""
+    """Return a sentence for each field of a submission, besides the work, that is too long or too large."""
     labels = [("usage.model", usage.model), ("usage.conversation", conversation)]
     labels += [(f"signals[{number}]", signal) for number, signal in enumerate(signals)]
     told = [

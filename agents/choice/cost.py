@@ -17,9 +17,11 @@ from knowledge.tokens import count_tokens
 
 @dataclass(frozen=True, slots=True)
 class AgentCost:
-    """Calls of journey tools, and tokens, measured in `journeys` completed journeys. With 0 it is a lower bound from the definition.
+    """The calls of journey tools and the tokens that `journeys` completed journeys took.
 
-    Measured tokens are those of prompts and works; the lower bound has only the instructions.
+    If `journeys` is 0, they are a lower bound, computed from the agent's definition.
+
+    Measured tokens are those of prompts and works. The lower bound counts only the instructions.
     """
 
     calls: int

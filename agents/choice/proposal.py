@@ -58,7 +58,10 @@ class AgentProposal:
 
 @dataclass(frozen=True, slots=True)
 class AgentSigns:
-    """The words by which a brief asks for an agent, and its class. `signs.toml` explains the fields. No `pattern`: only listed."""
+    """The words by which a brief asks for an agent, and the agent's class. `signs.toml` explains the fields.
+
+    No words of a brief ask for an agent without a `pattern`.
+    """
 
     agent: str
     weight: str

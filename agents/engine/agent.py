@@ -158,10 +158,10 @@ NOTHING_SPENT = JourneySpent()
 class SubmitFacts:
     """The facts by which a submit is judged. `given` is the submission, `work` the phase's work with it merged in.
 
-    `works` has the newest work of every phase, the present one with `work`. `signals` are the model's hints. `answers` has a
-    person's answers by phase and id of the question: its words (`question`) and theirs (`answer`). `spent` is the cost so far,
-    including this submit. `documents` are the journey's memory documents by name. `told` are the instructions for the work: the
-    phase's texts, and the descriptions of its fields.
+    `works` has the newest work of every phase, the present one with `work`. `signals` are the model's hints. `answers`
+    has a person's answers by phase and id of the question, each with the words of the question (`question`) and of the
+    answer (`answer`). `spent` is the cost so far, including this submit. `documents` are the journey's memory documents
+    by name. `told` are the instructions for the work: the phase's texts, and the descriptions of its fields.
     """
 
     phase: str
@@ -183,7 +183,8 @@ class SubmitFacts:
 class QuotedStatement:
     """A text of a work with the quotes that it rests on, and the question that it answers, if any.
 
-    `place` names it in sentences. `around` is the text around the quotes, if the text may rest on that too.
+    `place` names the text in sentences. `around` is what surrounds the quotes in their pages, if the text may rest on
+    that too.
     """
 
     place: str
@@ -197,9 +198,9 @@ class QuotedStatement:
 class ConditionFinding:
     """Whether a condition is met.
 
-    `missing` has a short sentence for each gap: what to do, with the id of the item, and never text of a page. `detail` explains a
-    move back to the host. If the condition is met, `feedback`, of the kind `kind`, is for the next attempts, and `statements` are
-    the texts whose words it compared with their quotes.
+    `missing` has a short sentence for each gap: what to do, with the id of the item, and never text of a page. `detail`
+    tells the host why the work moves back. If the condition is met, `feedback`, of the kind `kind`, is for the next
+    attempts, and `statements` are the texts that it compared with their quotes, word by word.
     """
 
     met: bool
@@ -215,7 +216,8 @@ NOT_MET = ConditionFinding(met=False)
 """Not met, without a sentence: another transition reports what is missing, or this one was not attempted."""
 Condition = Callable[[SubmitFacts, Look], Awaitable[ConditionFinding]]
 Provide = Callable[[SubmitFacts, Look], Awaitable[Mapping[str, Json] | None]]
-"""Returns the server's work for a phase, or None if a host has to do it. `SubmitFacts.work` is the recorded one."""
+"""Returns the server's work for a phase, or None if a host has to do it. `SubmitFacts.work` is the work recorded so
+far."""
 
 
 class WorkForm(Protocol):
@@ -249,22 +251,23 @@ class ModelAdvice:
 class Agent:
     """An agent.
 
-    `forms` has the form of each phase's work by the phase's name; phases in which the work is complete have none. `conditions` are
-    those of the graph by name. `texts` are the Markdown templates that the phases name (`prompt`, `prompt_again`); `values` fills in
-    their own `{{ placeholders }}`. `done` returns all finished work in short lines, most important first. `notes` returns the notes
-    (`data.question.added`, `data.source.found`) for new work of a phase, from its work before and after. `questions` has the
-    question to a person at the checkpoint of each phase. `origin` is "built in", or the agent's file. `inputs` is the JSON Schema of
-    what it takes besides the brief. `refuses` returns one sentence for each reason why valid inputs cannot work, before a journey
-    begins with them.
+    `forms` has the form of each phase's work by the phase's name; the phases that end the journey have none.
+    `conditions` are those of the graph by name. `texts` are the Markdown templates that the phases name (`prompt`,
+    `prompt_again`); `values` returns the values of their `{{ placeholders }}` that only this agent has. `done` returns
+    all finished work in short lines, most important first. `notes` returns the notes (`data.question.added`,
+    `data.source.found`) for new work of a phase, from its work before and after. `questions` has the question to a
+    person at the checkpoint of each phase. `origin` is "built in", or the agent's file. `inputs` is the JSON Schema of
+    what it takes besides the brief. `refuses` returns one sentence for each reason why valid inputs cannot work, before
+    a journey begins with them.
 
-    `provides` does the work of each automatic phase, and that of other phases when it follows from the record. `completes` returns
-    a host's work for the present phase with the parts that the server writes. `budgets` has the tokens of prompts and works for
-    phases with unusual ones.
-    `sections` returns the parts of a prompt around the phase's own text (`body`), for an agent that has more to say than fits; they
-    are trimmed by priority. `documents` are the memory documents by name, as Markdown. `models` says which class of model suits a
-    speaker, or under "" the whole agent. `profile` has facts for choosing an agent, as JSON: `function`, `steps`, `budget` (`input`,
-    `output`), `priority` (sections, the longest kept first); an agent of several `parts` has for each its `part`, `agent` and profile.
-    `result` names the fields of the recorded work that are the agent's result.
+    `provides` does the work of each automatic phase, and that of other phases when it follows from the record.
+    `completes` returns a host's work for the present phase with the parts that the server writes. `budgets` has the
+    budgets of phases whose prompt or work may have an unusual number of tokens. `sections` returns the parts of a
+    prompt around the phase's own text (`body`), for an agent that has more to say than fits; they are trimmed by
+    priority. `documents` are the memory documents by name, as Markdown. `models` says which class of model suits a
+    speaker, or under "" the whole agent. `profile` has facts for choosing an agent, as JSON: `function`, `steps`,
+    `budget` (`input`, `output`), `priority` (sections, the longest kept first); an agent of several `parts` has for
+    each its `part`, `agent` and profile. `result` names the fields of the recorded work that are the agent's result.
     """
 
     name: str

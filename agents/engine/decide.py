@@ -31,8 +31,8 @@ REJECTED = "human_rejected"
 def step_key(journey: str, version: int, by: str, content: Json) -> str:
     """Return the key of an act on a version of a journey. A retry with the same content has the same key.
 
-    Decisions include the caller in `by`, because two people who approve are not one person who repeats a lost call. For submitted
-    work `by` is "": any host may repeat it.
+    For a decision `by` names the caller, because two people who approve are not one person who repeats a lost call. For
+    submitted work `by` is "": any host may repeat it.
     """
     # 128 bits: two different acts never get one key, and each event's row stays short.
     return hashlib.sha256(canonical([journey, version, by, content]).encode()).hexdigest()[:32]

@@ -52,7 +52,7 @@ def _descriptions(schema: Json) -> Iterator[str]:
 
 
 class SubmissionJudge:
-    """Judges work by the journey's record, the facts behind `looking`, and the time."""
+    """Judges work by the journey's record, by what `looking` can look up, and by the time."""
 
     def __init__(self, looking: Looking, now: Callable[[], datetime]) -> None:
         self.looking, self.now = looking, now

@@ -28,7 +28,10 @@ STEPS_LISTED = 6
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """The cost of a step as the host reports it; `counted`: it reported nothing, so the server counted prompt and work."""
+    """The cost of a step as the host reports it.
+
+    `counted`: the host reported nothing, so the server counted the tokens itself.
+    """
 
     tokens_in: int = 0
     tokens_out: int = 0

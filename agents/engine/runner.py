@@ -297,7 +297,9 @@ class Runner:
         since: int | None = None,
         brought: Collection[str] = (),
     ) -> JourneyPosition:
-        """Record work on the present phase and return where it leads. `wrong` says why it cannot be work on it.
+        """Record work on the present phase and return where it leads.
+
+        `wrong` lists faults because of which it is refused.
 
         Conditions see the calls after the event `since`; by default those of the present visit. The host does the phases `brought`
         itself, even if their work follows from the record.
@@ -321,7 +323,9 @@ class Runner:
     async def _phase_steps(
         self, here: JourneyPosition, submission: Submission
     ) -> tuple[Sequence[Step], Sequence[Note], str]:
-        """Return the steps of work on the present phase, up to the move out of it, the notes about the work, and one for the host.
+        """Return the steps of work on the present phase, up to the move out of it.
+
+        With them come the notes about the work for the record, and a note for the host ("" if there is none).
 
         Raises:
             BadWork: it does not fit.
@@ -496,7 +500,8 @@ def _messages(agent: Agent, step: Step) -> Sequence[Note]:
 def _came_from(before: JourneyState, after: JourneyState, conversation: str = "") -> JourneyState | None:
     """Return the state before an act if its host continues in the same conversation, so that its answer need not repeat anything.
 
-    `conversation` is the host's own name for it: a name that is new to the journey is a host that was not told before.
+    `conversation` is the host's own name for its conversation. A name that is new to the journey means that this host
+    was told nothing yet.
     """
     used = {"", before.conversation, *(work.conversation for work in before.work.values())}
     return before if after.conversation == before.conversation and conversation in used else None

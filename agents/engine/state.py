@@ -35,7 +35,9 @@ class TransitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class RecordedWork:
-    """The newest work of a phase: from its visit number `visit`, recorded by the event `seq`, at `version`.
+    """The newest work of a phase.
+
+    It was done in the phase's visit number `visit` and recorded by the event `seq`, at `version`.
 
     The other fields are the host's remarks on the `content`, its cost, and the conversation that it came from. `automatic`: the
     server did it.

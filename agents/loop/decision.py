@@ -193,7 +193,7 @@ def check_tool_names(offered: Sequence[ToolDefinition]) -> None:
 
 
 def storable_json(value: Json) -> Json:
-    """Return the value if it can be stored, else None: the text next to it has the same content."""
+    """Return the value if it can be stored; else None, because the text that is stored with it has the same content."""
     try:
         return value if len(canonical(value)) <= MOST_STRUCTURED_CHARS else None
     except (TypeError, ValueError, RecursionError):

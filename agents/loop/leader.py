@@ -63,11 +63,11 @@ async def _no_day_limit(_run: Run) -> DayLimitReached | None:
 class LeaderPorts:
     """Everything that leading a run needs.
 
-    `now` is the time of the frames, `wall` that of the holds; they differ if `now` is a clock that cannot be set. `sleep` waits that
-    many seconds. `nap` waits that many seconds for a run, or less if it hears that the run was ended. `chance` returns hexadecimal
-    digits that nobody can guess, for ids. `outlives`: when the process is stopped, the run is left for another one to resume;
-    otherwise it is cancelled, and `cancelled` returns why. `day` returns why the limit of all runs together keeps this run from
-    asking a model now; None if it may.
+    `now` returns the time of the frames, and `wall` that of the holds. The two differ if `now` is a clock that nobody
+    can set back. `sleep` waits that many seconds. `nap` waits that many seconds for a run, or less if it hears that the
+    run was ended. `chance` returns hexadecimal digits that nobody can guess, for ids. `outlives`: when the process is
+    stopped, the run is left for another one to resume; otherwise it is cancelled, and `cancelled` returns why. `day`
+    returns why the limit of all runs together keeps this run from asking a model now; None if it may.
     """
 
     store: RunStore
@@ -107,9 +107,11 @@ class RunLeader:
         self._ports, self._by = ports, by
 
     async def lead(self, run: Run, first: FrameDraft | None = None) -> Run:
-        """Record `first`, and lead the run until it ends or waits for a person. When this is cancelled, so is the run.
+        """Record `first`, and lead the run until it ends or waits for a person.
 
-        A run that outlives its process stays as it is then.
+        If this call is cancelled, so is the run.
+
+        A run that `outlives` its process is not cancelled: it stays as it is.
 
         Raises:
             RunTaken: another process believed that this one had died, and leads the run now.
@@ -253,7 +255,7 @@ class RunLeader:
         return await self._record(self.draft(run).add_unsure(UNPLANNED, self._since(began)))
 
     async def _stop(self, run: Run, result: _BoundedResult[T]) -> Run:
-        """Return the run after its time ran out, or another process took or ended it, while work was under way."""
+        """Return the run, if its time ran out or another process took or ended it while work was under way."""
         if result.lost:
             current = await self._ports.store.run(run.id)
             if not current.over:
@@ -290,7 +292,7 @@ class RunLeader:
             if not current.over:
                 raise
             result = next((frame for frame in draft.frames if isinstance(frame, ToolResult)), None)
-            # Who cancelled the run left the outcome of the open call to the process that made it, which is this one.
+            # The cancellation left the outcome of the open call to the process that made the call, which is this one.
             waits = current.open_calls[0].id if current.state == "cancelled" and current.open_calls else ""
             if result is None or result.call != waits:
                 return current

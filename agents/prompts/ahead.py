@@ -30,7 +30,8 @@ LONG = "(an input of this journey)"
 def described(agent: Agent, phase: str) -> Sequence[Phase]:
     """Return the phases after `phase` that `ahead` describes, whatever the journey's texts are.
 
-    A stretch is described in fixed groups, as many phases together as fit: a host that is in any phase of a group knows the rest.
+    The phases of a stretch are described in fixed groups, each of as many phases as fit. A host in any phase of a group
+    was given the instructions for the later ones.
     """
     group, left = [beginning(agent, phase)], AHEAD_TOKENS
     for one in stretch(agent, group[0]):

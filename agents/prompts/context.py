@@ -33,9 +33,10 @@ class Budget:
 class PromptSection:
     """A part of a prompt. The higher its `priority` number, the sooner it is trimmed; one of priority 0 never is.
 
-    `bare`: without its title as a heading. `quoted`: the text is somebody else's, so it gets a fence if it has lines that look like
-    those of the prompt itself. `least`: the tokens that earlier sections leave free for it. `once`: a host that continues its
-    conversation does not need it again, even if it changes: it changes only with the phase, or by the host's own work.
+    `bare`: without its title as a heading. `quoted`: the text is somebody else's, so it gets a fence if it has lines
+    that look like those of the prompt itself. `least`: the tokens that earlier sections leave free for it. `once`: a
+    host that continues its conversation does not need the section again, even if its text has changed: the text changes
+    only with the phase, or through the host's own work.
     """
 
     title: str
@@ -50,9 +51,9 @@ class PromptSection:
 def fitted(sections: Sequence[PromptSection], tokens: int, *, budget: int = 0) -> str:
     """Return the sections as Markdown, in their order, in at most this many tokens.
 
-    Sections of priority 0 are always complete, whatever they cost. Then each priority in turn gets the room that is left, of which
-    at most half is kept free for later ones. A section that does not fit is cut at its end or left out, and a last line names it and
-    the `budget`, if that is for more than these sections.
+    Sections of priority 0 are always complete, whatever they cost. Then each priority in turn gets the room that is
+    left, of which at most half is kept free for later ones. A section that does not fit is cut at its end or left out.
+    A last line names these sections and the budget: `budget`, or else `tokens`.
     """
     return _fit(sections, tokens, budget)[0]
 
@@ -102,7 +103,7 @@ def _cost(section: PromptSection, text: str) -> int:
 
 
 def _within(section: PromptSection, tokens: int) -> str:
-    """Return as much of the section as fits, to the end of a line if that keeps most of it; "" if it is too little."""
+    """Return as much of the section as fits, up to the end of a line if that keeps most of it; "" if too little would fit."""
     if _cost(section, section.text) <= tokens:
         return section.text
     room = tokens - count_tokens(_shown(section, "") + APART) - count_tokens(CUT)

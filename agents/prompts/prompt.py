@@ -23,9 +23,9 @@ INPUT_TOKENS = 40
 MOST_TOKENS = 2_300
 """The most tokens of a prompt and its schema; the answer's other fields get the rest of 2,500."""
 QUESTIONS_TOKENS = 800
-"""The part of them for questions to a person, which an answer also has outside the prompt."""
+"""The tokens of `MOST_TOKENS` that are kept for questions to a person: an answer has them once more outside the prompt."""
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.25)
-"""The shares of its room that each filled-in text gets, until all of them fit together."""
+"""The shares of its room that each filled-in text gets. They are tried in this order, until all texts fit together."""
 COMMON = frozenset({"agent", "phase", "visit", "brief", "why", "detail", "done", "said"})
 """Placeholders for every template, in addition to `inputs.NAME` and those of its own agent."""
 PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
@@ -63,7 +63,8 @@ AS_BEFORE = "As before in this conversation: {}. journey_status repeats them."
 INSTRUCTIONS = "Task Instructions"
 """The section with the text of the phase itself."""
 BY_ITSELF = "The server does this phase itself. Submit an empty object as work to continue."
-"""For a journey that was in a phase when its agent made the phase automatic: no other journey is left in one."""
+"""For a journey that was in a phase when a new version of its agent made the phase automatic. No other journey stays in
+an automatic phase."""
 INFORMED = "Tell the person, without waiting for an answer:"
 MORE_MISSING = "({} more: journey_status(view='events') has them)"
 OTHER_VERSION = (
@@ -91,9 +92,9 @@ def prompt(
 ) -> str:
     """Return everything that a host needs to continue the journey, whether it has seen it before or not.
 
-    Texts of people and models are cut until it fits, together with the schema that comes with it. A host that continues the
-    conversation in which it was prompted at the state `before` gets what is new since then. It was given the instructions for the
-    phases `known`.
+    Texts of people and models are cut until the prompt and the schema that comes with it fit their budget together.
+    With `before`, the host continues a conversation in which it was prompted at that state, and gets only what is new
+    since then. It was given the instructions for the phases `known`.
     """
     room = _room(agent, state)
     text = ""
@@ -111,9 +112,9 @@ def input_values(inputs: Mapping[str, Json]) -> Mapping[str, str]:
 
 
 def as_before(agent: Agent, state: JourneyState, known: Collection[str]) -> bool:
-    """Return whether the instructions for the present phase are the ones that a host was given before, with the phases `known`.
+    """Return whether a host that was given the instructions for the phases `known` has those for the present phase.
 
-    They are not if they have values that neither the host nor the journey's start brought.
+    It does not have them if they show values that came neither from the host nor with the start of the journey.
     """
     if state.status != "active" or state.phase not in known or _again(state):
         return False
@@ -133,7 +134,7 @@ def as_before(agent: Agent, state: JourneyState, known: Collection[str]) -> bool
 
 
 def _room(agent: Agent, state: JourneyState) -> int:
-    """Return the tokens of the prompt: those of its phase without the schema that comes with it."""
+    """Return the room for the prompt: the tokens of its phase, less those of the schema that comes with it."""
     form = agent.forms.get(state.phase) if state.status == "active" else None
     budget = agent.budgets.get(state.phase, Budget())
     room = (budget.tokens_in or MOST_TOKENS) - (count_tokens(canonical(dict(form.schema))) if form else 0)
@@ -142,7 +143,7 @@ def _room(agent: Agent, state: JourneyState) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """The parts of a prompt, each cut to this share of its room."""
+    """The parts of a prompt, each cut to the share `share` of its room."""
 
     agent: Agent
     state: JourneyState
@@ -363,12 +364,13 @@ def _why_back(state: JourneyState) -> str:
 
 
 def _redone_after(state: JourneyState) -> TransitionRecord | None:
-    """Return the newest move back, if the present visit to a phase redoes it because of that move: everything after it is redone."""
+    """Return the newest move back, if the present phase is redone because of that move; else None."""
     history = state.transition_history
     at = next((n for n in range(len(history) - 1, -1, -1) if history[n].is_backward), None)
     if at is None:
         return None
-    # A phase that a loop leads forward to a second time, or that was first visited after that move, is here for another reason.
+    # A phase is not redone because of that move if it was first visited after the move, or if a loop led forward to it
+    # once more.
     since = sum(move.target == state.phase for move in history[at:])
     return history[at] if since == 1 < state.visit else None
 

@@ -25,7 +25,7 @@ from knowledge.state.quota.usage import SLOTS
 T = TypeVar("T")
 
 MOST_TRIES = 3
-"""How often a step is sent while notes are added, before the journey is locked first."""
+"""How often a step is sent if notes are added meanwhile. After that, the journey is locked before the step is sent."""
 
 _STANDING = """
 SELECT place, last_seq, by_folding, folded_into, bodies, led_to FROM forge.journey_standing(%s, %s, %s, %s)
@@ -102,7 +102,7 @@ class PostgresJourneys(SqlJourneys):
         return Appended(after.version, state=after)
 
     def _counted(self, events: Sequence[Event], bodies: Sequence[str], by: str, at: datetime) -> tuple[Any, ...]:
-        """Return the arguments with which a stored function counts for a quota; none if nothing is counted."""
+        """Return the arguments by which a stored function counts these events for a quota; none if nothing is counted."""
         if self._quotas is None or not events:
             return ()
         bound = self._quotas.journeyed

@@ -12,7 +12,7 @@ from agents.engine.events import Json
 from agents.engine.state import JourneyState
 
 MOST = 16
-"""Journeys; the one that moved longest ago is dropped."""
+"""The most journeys whose states are kept. The one that moved longest ago is dropped."""
 
 
 class Recent:
@@ -33,7 +33,7 @@ class Recent:
             del self._states[next(iter(self._states))]
 
     def take(self, journey: str, version: int, seq: int, moved_at: datetime) -> JourneyState | None:
-        """Forget the state, and return it if it has this version and that time; else return None.
+        """Forget the journey's state, and return it if it has this version and this time; else return None.
 
         Notes added in the meantime change only its `seq`.
         """

@@ -357,7 +357,11 @@ class SqlJourneys:
 
 
 async def state_in(t: StateTransaction, row: Row) -> JourneyState:
-    """Return the whole state in a row of number, `seq`, `folding`, `folded`, and the events that hold the rest of it, if known."""
+    """Return the whole state from a row of number, `seq`, `folding`, `folded` and `bodies`.
+
+    `bodies` are the events that hold the texts which are left out of `folded`; None if an older program did not store
+    which these are.
+    """
     number, seq, folding, folded, bodies = row
     if folding != FOLDING:
         return fold(await _events(t, number))

@@ -77,7 +77,7 @@ class SideNow:
 
 @dataclass(frozen=True, slots=True)
 class KeepChoice:
-    """The effect of keeping one side: the new text of each page, empty if there is nothing to write.
+    """The effect of keeping one side. `pages` has the new text of each page that changes, and may be empty.
 
     `why_not` says why the other side can't be replaced without a guess, "" if it can.
     """
@@ -275,7 +275,8 @@ class Settlements:
             MergeRequest(actor, path, text, USER, WHOLE_PAGE, revisions[path], intent=intent)
             for path, text in pages.items()
         ]
-        # Two people may settle at the same time: who keeps the first statement must not find that somebody has rewritten it.
+        # Two people may settle at the same time: a person who keeps the first statement must not find that somebody has
+        # rewritten it.
         premises = {
             side.side.path: partial(_says, side.side)
             for side in now.sides

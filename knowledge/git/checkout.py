@@ -375,7 +375,7 @@ class Checkout:
                 return True
             branch = self.git.run("symbolic-ref", "-q", "HEAD", codes=(0, 1)).line
             tree = self._tree_of(commit)
-            # Somebody has committed or staged since: theirs counts, and the acts are committed anew.
+            # Somebody has committed or staged since: theirs counts, and the acts are committed again.
             if not branch or self.head() != base or self._tree_of_index() != tree:
                 return False
             with self.git.moving(branch, commit, base) as move:

@@ -362,7 +362,10 @@ class TrustRecords(Protocol):
         error: str | None = None,
         successor: str | None = None,
     ) -> Proposal | None:
-        """End an approved proposal. One that the ledger ended as executed gets only its result, once. None: it can't be ended."""
+        """End an approved proposal and return it; None if it can't be ended.
+
+        A proposal that the ledger has ended as executed gets only its result, once.
+        """
         ...
 
     async def withdraw(self, proposal_id: str, principal: str, *, at: datetime) -> Proposal | None:

@@ -16,7 +16,8 @@ from knowledge.pages.markdown.inline import plain
 from knowledge.pages.markdown.typography import ascii_punctuation
 
 LEAST_CHARACTERS = 8
-"""The fewest letters and digits of a quote: shorter ones are in nearly every page. In scripts without spaces a letter counts three."""
+"""The fewest letters and digits of a quote: shorter ones are in nearly every page. In scripts without spaces a letter
+counts as three."""
 LEAST_WORDS = 3
 """The fewest words of each part of a quote with an ellipsis: two words in order are in nearly every page."""
 
@@ -25,7 +26,8 @@ TEXTS_KEPT = 32
 NEAR_SHARE = 0.5
 """The share of a quote's words that the nearest passage must have."""
 RAREST_WORDS, MOST_PLACES = 3, 20
-"""A passage near a quote is looked for around its rarest words, at so many places of each: a page may repeat one line."""
+"""A passage near a quote is looked for around this many of its rarest words, and at this many places of each: a page
+may repeat one line."""
 SLACK_WORDS = 3
 """How many words more than the quote the passage around it may have on each side."""
 WORDS_NAMED = 3
@@ -43,9 +45,10 @@ _WORD = re.compile(r"\w+")
 def quote_problem(document: Document, citation: Citation) -> str:
     """Return "" if the quote is in that section of the document, apart from typography, white space and markup; else the reason.
 
-    It must begin and end at word boundaries, and be more than a heading, which an outline shows without reading the page. An ellipsis
-    leaves words out: the parts around it must be there in their order. The reason names the place in the document where the quote is
-    instead, or the passage nearest to it, and repeats no text of the page but headings.
+    The quote must begin and end at word boundaries, and be more than a heading, which an outline shows without reading
+    the page. An ellipsis leaves words out: the parts around it must be there in their order. The reason names the place
+    in the document where the quote is instead, or the passage nearest to it, and repeats no text of the page but
+    headings.
     """
     # The path is a model's text and is repeated in errors, which have room for about 2,000 characters.
     where = citation.path[:200]
@@ -229,7 +232,7 @@ def _page_words(text: str) -> _PageWords:
 
 
 def _nearest(document: Document, quote: str) -> str:
-    """Return the end of a sentence: where the most similar passage is and which words of the quote it lacks, and how to quote."""
+    """Return the end of a sentence that says where the most similar passage is, what it lacks of the quote, and how to quote."""
     page, wanted = _page_words(document.text), _WORD.findall(plain(quote).casefold())
     known = sorted((word for word in set(wanted) if word in page.places), key=lambda word: len(page.places[word]))
     best, found, slack = 0, (0, Counter[str]()), SLACK_WORDS

@@ -65,7 +65,7 @@ class SecondJudge:
         self._model, self._store = model, store
 
     async def reviewed(self, here: JourneyPosition, judged: Judged) -> Judged:
-        """Return the judgement, no longer met if the model objects to a statement for the first time."""
+        """Return the judgement, or one that is not met if the model objects to a statement for the first time."""
         if not judged.met or not judged.statements:
             return judged
         phase, log = here.state.phase, await self._store.events(here.journey)
@@ -113,7 +113,7 @@ def _by_fault(faults: Mapping[QuotedStatement, Fault]) -> Iterator[tuple[Fault, 
 
 
 def _objections(log: Sequence[Logged], phase: str, kind: str) -> dict[str, Fault]:
-    """Return the fault that is recorded of each statement in feedback of this kind, by the statement's key."""
+    """Return the faults that feedback of this kind records, by the key of the statement."""
     recorded = dict[str, Fault]()
     for logged in log:
         event = logged.event
@@ -125,7 +125,10 @@ def _objections(log: Sequence[Logged], phase: str, kind: str) -> dict[str, Fault
 
 
 def _settled_lines(here: JourneyPosition, log: Sequence[Logged]) -> frozenset[str]:
-    """Return the lines of the recorded work of the phase if the model was asked about it: it moved on, or was sent back."""
+    """Return the lines of the phase's recorded work if the model has seen that work; else none.
+
+    The model has seen it if the work moved on, or if the model sent it back.
+    """
     phase = here.state.phase
     kept = here.state.work.get(phase)
     if kept is None:

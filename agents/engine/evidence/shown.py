@@ -34,7 +34,7 @@ def request_facts(tool: str, arguments: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def fingerprint(query: str) -> str:
-    """Return the same short hash for queries with the same words: a journey's record does not hold what was searched for."""
+    """Return a short hash, the same for queries with the same words: a journey's record does not hold what was searched for."""
     return hashlib.sha256(folded(query).encode()).hexdigest()[:16]
 
 
@@ -60,9 +60,10 @@ class _ShownPart:
 
 
 def was_shown(document: Document, citation: Citation, calls: Sequence[Called]) -> bool:
-    """Return whether the calls showed the quote: a reading of the page or of a part with the quote, or an act that wrote the page.
+    """Return whether the calls showed the quote: one read the whole page or a part with the quote, or wrote the page.
 
-    A section that the page no longer has counts as all of the page: it was read before the page changed.
+    If a call read a section that the page no longer has, it counts as having read the whole page, which has changed
+    since.
     """
     about = [call for call in calls if call.facts.get("path") == document.path]
     if any(call.tool != READ and call.facts.get("status") in WRITTEN for call in about):

@@ -20,7 +20,8 @@ from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, word
 
 TELLING_LETTERS = 3
 SHORTEST_ROOT = 4
-"""Letters that two words share at their beginning, or one inside a compound, to be taken for the same word."""
+"""Two words count as the same if their beginnings share at least this many letters, or if one has that many and is
+inside the other, a compound."""
 ROOT_SHARE = 0.6
 LONGEST_ENDING = 3
 MONOTONE_LETTERS = 4
@@ -92,15 +93,17 @@ def _essence(text: str) -> tuple[str, ...]:
 
 
 def comparable(one: str, other: str) -> bool:
-    """Return whether two texts can be compared word by word: neither is seen to be in another language than the other."""
+    """Return whether two texts can be compared word by word, because they are not known to be in different languages."""
     languages = detect(one, fewest=2), detect(other, fewest=2)
     return not all(languages) or languages[0] == languages[1]
 
 
 def emptiness(text: str, *, name: str = "", told: str = "") -> str:
-    """Return why a text says nothing, as the rest of a sentence that begins with its place; "" if it says something.
+    """Return why a text says nothing; "" if it says something.
 
-    `name` is that of its field, and `told` the instructions for the work: a copy of either says nothing.
+    The reason completes a sentence that begins with the text's place.
+
+    `name` is the name of the text's field, and `told` the instructions for the work: a copy of either says nothing.
     """
     found = _words(text)
     if not found:
@@ -130,7 +133,10 @@ def _is_code(text: str) -> bool:
 
 
 def _is_monotone(text: str) -> bool:
-    """Return whether a text is one letter, a few words or the same sentences over and over. Long texts have few different words."""
+    """Return whether a text is one letter, a few words or the same sentences over and over.
+
+    The share of different words does not show that, because it is low in every long text.
+    """
     written = folded(text).split()
     distinct = set(written)
     if len(distinct) <= LITTLE and len(written) >= REPEATED * len(distinct) and not any(map(str.isdecimal, written)):
@@ -159,7 +165,7 @@ def without(text: str, question: str) -> str:
 
 
 def unsupported(text: str, quotes: Sequence[str], *, question: str = "", around: str = "") -> str:
-    """Return why a text does not rest on its quotes, as the rest of a sentence; "" if it may.
+    """Return why a text does not rest on its quotes, as the rest of a sentence; "" if it may rest on them.
 
     `around` is the text around the quotes: their sections with the headings. A text and quotes in two languages are not compared.
     """
@@ -179,7 +185,7 @@ def unsupported(text: str, quotes: Sequence[str], *, question: str = "", around:
 
 
 def idle_answer(text: str, quotes: Sequence[str], *, question: str, around: str, told: str = "") -> str:
-    """Return why an answer says nothing about its question, as the rest of a sentence; "" if it does.
+    """Return why an answer says nothing about its question, as the rest of a sentence; "" if it says something.
 
     A word or number that is in a quote may be the whole answer.
     """
@@ -219,7 +225,7 @@ def repeated(texts: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 def idle_repetitions(answers: Sequence[tuple[str, str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
     """Yield the ids of answers (id, text, quotes) that rest on the same quotes as an earlier one and take nothing else from them.
 
-    One sentence may answer two questions: then each answer has words of it that the other does not have.
+    One sentence may answer two questions: then each answer takes words from it that the other does not take.
     """
     found = []
     for id_, text, quotes in answers:

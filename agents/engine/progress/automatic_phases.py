@@ -106,7 +106,7 @@ class AutomaticPhases:
         return [*steps, *judged.feedback]
 
     def _with_conversation(self, here: JourneyPosition, step: Step) -> Step:
-        """Return the step; a move with the conversation of its target if another one begins or continues."""
+        """Return the step. A move also names the conversation that begins or continues in its target, if there is one."""
         if not isinstance(step, PhaseChanged):
             return step
         graph, state = here.agent.graph, here.state

@@ -27,8 +27,8 @@ T = TypeVar("T")
 class AgentPart:
     """An agent in a chain. The names of its phases begin with `prefix`: "" or a text that ends with a dot.
 
-    `following` is where the work continues after the agent's end, written like the target of a link; "" for the next part. `aside`:
-    its result is not one of the chain's, because it only looks back on another part.
+    `following` is where the work continues after the agent's end, written like the target of a link; "" for the next
+    part. `aside`: its result is not part of the chain's result, because it only looks back on another part.
     """
 
     prefix: str
@@ -64,9 +64,9 @@ class AgentPart:
         return self.name if name in ("", self.agent.name) else self.prefix + name
 
     def own_names(self) -> Mapping[str, str]:
-        """Return the part's name for each phase of the chain that it names differently.
+        """Return the part's own names of phases, by their names in the chain, where the two differ.
 
-        If a phase of another part has the same name as one of its own, that phase's name gets a dot in front.
+        If a phase of another part has the name of one of its own phases, the part sees it with a dot in front.
         """
         if not self.prefix:
             return {}
@@ -78,8 +78,8 @@ class AgentPart:
 class PartLink:
     """A transition out of a part's end that is tried before the one to the next part.
 
-    `target` is a phase by its name in the chain, or the prefix of a part, for its first phase. `condition` judges the part with the
-    prefix `looks`, or the part `source` itself if that is None.
+    `target` is the name of a phase in the chain, or the prefix of a part, which means its first phase. `condition`
+    judges the part with the prefix `looks`; if that is None, it judges the part `source`.
     """
 
     source: str
@@ -120,8 +120,9 @@ def composed(
 ) -> Agent:
     """Return the agent that does the work of these parts in order, and is complete in `end` after the last.
 
-    `texts` are those that `end` names. The inputs of all parts are its inputs. `results` names parts by their prefixes: the
-    chain's result consists of theirs, in this order. Without it, it is that of the last part that has one.
+    `texts` are those that `end` names. The inputs of all parts are its inputs. `results` names parts by their prefixes:
+    the chain's result consists of theirs, in this order. Without `results`, the chain's result is that of the last part
+    that has one.
     """
     chain, joints = _Chain(tuple(parts)), _joints(parts, links)
     transitions = [way for number, part in enumerate(parts) for way in _transitions(number, part, parts, end, joints)]
@@ -250,7 +251,7 @@ def _joint_names(part: AgentPart, end: Transition, link: PartLink) -> Iterator[s
 
 
 def seen_by(part: AgentPart, facts: SubmitFacts) -> SubmitFacts:
-    """Return the facts with the part's names."""
+    """Return the facts as the part sees them: with its own names of phases."""
     if not part.prefix:
         return facts
     names = part.own_names()
@@ -263,7 +264,7 @@ def seen_by(part: AgentPart, facts: SubmitFacts) -> SubmitFacts:
 
 
 def state_for(part: AgentPart, state: JourneyState) -> JourneyState:
-    """Return the state with the part's names."""
+    """Return the state as the part sees it: with its own names of phases."""
     if not part.prefix:
         return state
     asked, word, names = state.checkpoint, state.word, part.own_names()
@@ -350,7 +351,7 @@ class ChainResult:
         ]
 
     def of(self, state: JourneyState) -> AgentResult:
-        """Return what is recorded of them so far."""
+        """Return what is recorded of these results so far."""
         found = [self._result(part, state) for part in self._in_order()]
         recorded = [one for one in found if one.parts] or found[:1]
         if not self.named:

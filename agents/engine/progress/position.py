@@ -17,9 +17,10 @@ from agents.errors import PhaseGone
 class JourneyPosition:
     """A journey with its agent and state. `agents.prompts.prompt` makes a host's instructions from these.
 
-    `repeated`: the start was a retry, and this is the journey that the first call began. `recorded_now` is what the submission that
-    led here came to; `note` says which help was not available for it. `came_from` is the state before the act that led here, if its
-    host continues in the same conversation: it was told then what has not changed since.
+    `repeated`: the start was a retry, and this is the journey that the first call began. `recorded_now` says how far
+    the submission that led here came. `note` says why the second judge could not be asked about it. `came_from` is the
+    state before the act that led here, if the host continues in the same conversation: what has not changed since then,
+    it was told already.
     """
 
     journey: str

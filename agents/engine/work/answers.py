@@ -11,7 +11,7 @@ from agents.engine.work.form import blank, items_in
 
 @dataclass(frozen=True, slots=True)
 class RefusedQuestions:
-    """The words of questions that a person rejected together, and their reason."""
+    """The words of questions that a person rejected together (`words`), and the person's reason (`why`)."""
 
     words: frozenset[str]
     why: str

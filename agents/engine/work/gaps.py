@@ -81,7 +81,10 @@ def citations_in(value: Json, loc: tuple[int | str, ...] = ()) -> Iterator[tuple
 async def unresolved_citations(
     work: Mapping[str, Json], name: str, look: Look, only: frozenset[str] | None = None
 ) -> list[str]:
-    """Return a sentence for each citation in a list of the work that does not resolve; of the items `only`, if given."""
+    """Return a sentence for each citation in a list of the work that does not resolve.
+
+    With `only`, just the items with these ids are checked.
+    """
     missing = []
     for number, item in enumerate(items_in(work, name)):
         if only is not None and item.get("id") not in only:
@@ -93,7 +96,7 @@ async def unresolved_citations(
 
 
 async def missing_pages(items: Sequence[Mapping[str, Json]], name: str, look: Look) -> list[str]:
-    """Return a sentence for each artefact of the list `name` that is missing where its item says it is in the knowledge base."""
+    """Return a sentence for each artefact of an item in the list `name` that names a place where the knowledge base has nothing."""
     missing = []
     for item in items:
         for locator in item.get("artefacts") or ():

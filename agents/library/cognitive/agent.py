@@ -105,7 +105,10 @@ def _graph(cognitive: Cognitive, setting: PhaseSetting) -> PhaseGraph:
 async def _on_given_documents(
     condition: Condition, setting: PhaseSetting, facts: SubmitFacts, look: Look
 ) -> ConditionFinding:
-    """Judge with the documents that the agent was given, in that form, as the documents of the journey."""
+    """Judge with the memory documents that the agent was given as the documents of the journey.
+
+    Only their findings count: text that the server wrote into a document is left out.
+    """
     found = {one.agent: facts.works.get(one.closing, {}).get(DOCUMENT) for one in setting.predecessors}
     # Text that the server wrote into a document, such as the request, is no finding of that agent.
     documents = {name: "\n".join(findings(text).values()) for name, text in found.items() if isinstance(text, str)}

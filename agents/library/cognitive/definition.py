@@ -43,7 +43,7 @@ FILE, BLOCK = "agent.yaml", "cognitive"
 SECTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 FUNCTION = re.compile(r"[A-Z][A-Z0-9_]{2,39}")
 CONTEXT_TOKENS = 700
-"""The share of the input budget that a step's prompt and schema leave free for its material."""
+"""The tokens of the input budget that a step's prompt and schema must leave free for its material."""
 MOST_SECTIONS, MOST_SOURCES, MOST_PRIORITY = 12, 12, 6
 Tokens = Annotated[int, Field(ge=100, le=100_000)]
 

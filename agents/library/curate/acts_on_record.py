@@ -91,7 +91,7 @@ async def _is_at(act: Item, fate: Fate, made: Sequence[Called], look: Look) -> b
 
 
 def _called(deeds: ActsOnRecord, act: Item, free: list[Called], changed_before: Collection[str]) -> None:
-    """Note an act that needed no approval, if a call of this visit shows it that no other act names."""
+    """Note an act that needed no approval, if a call of this visit shows it. A call can show only one act."""
     about = [call for call in free if _same(call, act)]
     # The best outcome first, because a page may have been written on a second try.
     for status in (*WRITTEN, "unchanged"):
@@ -148,7 +148,10 @@ def _changed(call: Called) -> bool:
 
 
 def _same(call: Called, act: Item, statuses: Sequence[str] | None = None) -> bool:
-    """Return whether the call used the act's tool, for knowledge tools on its page, and ended with one of the statuses."""
+    """Return whether the call used the act's tool and ended with one of the statuses.
+
+    A call of a tool for pages must also have been about the act's page. Without `statuses`, any status will do.
+    """
     about = call.tool == act["tool"] and (call.tool not in KNOWLEDGE or _path(call) == act.get("path"))
     return about and (statuses is None or call.facts.get("status") in statuses)
 

@@ -19,7 +19,7 @@ MOST_LINES = 12
 
 
 async def small_change(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The changed page was read in this journey, before the change if that is made already."""
+    """The page to change was read in this journey. If it has been changed already, it was read before that."""
     record = CurationRecord(facts.works)
     if not record.small:
         return NOT_MET

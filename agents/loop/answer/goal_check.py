@@ -47,7 +47,7 @@ MOST_MEASURED, MOST_COMPARED = 8_000, 100_000
 _NEAR = 5
 """Words between a negation and what it denies."""
 _ENOUGH = 3.0
-"""The weight that an answer needs beside a sentence that denies or announces."""
+"""The weight that the words of an answer need, in addition to a sentence that denies or announces something."""
 _UNGROUNDED = 0.25
 """The weight of a word that is neither in the goal nor in what was read; one that was read weighs 1."""
 _ECHO = 0.5

@@ -21,8 +21,8 @@ from agents.loop.record.frames import (
 )
 
 State = Literal["running", "asking", "suspended", "done", "failed", "cancelled"]
-"""A process leads it, or could; it waits for a person's answer, or decision about a proposal; or it has ended, in one of three
-ways.
+"""`running`: a process leads the run, or could lead it. `asking`: the run waits for a person's answer. `suspended`: it
+waits for a person's decision about a proposal. `done`, `failed` and `cancelled`: it has ended.
 """
 OVER: tuple[State, ...] = ("done", "failed", "cancelled")
 

@@ -51,7 +51,8 @@ CORRECTION = "Your last answer could not be used: {problem}. Answer in words, or
 LEFT_OUT = "(left out to save room: {characters} characters that {tool} returned; call it again if they are needed)"
 REST_LEFT_OUT = "(the rest is left out to save room: {characters} more characters)"
 _LONG_VALUE = 200
-"""Characters of an argument. Longer ones of older calls are left out if there is no room."""
+"""The most characters of an argument of an older call that are always sent. A longer argument is left out if there is
+no room."""
 
 
 def build_transcript(run: Run) -> tuple[Message, ...]:
@@ -79,9 +80,13 @@ def build_transcript(run: Run) -> tuple[Message, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Shorter:
-    """The ways to shorten a message at its place, if there are `excess` tokens too many.
+    """The ways to shorten the messages of `run`.
 
-    `tools` are the tools whose output the messages are, `newest` is the place of the model's newest message.
+    Each method gets the place of a message, the message, and how many tokens all messages together have too many
+    (`excess`). It returns the message, shortened or unchanged.
+
+    `tools` has, by the place of a message, the tool whose output it is; "" for other messages. `newest` is the place of
+    the model's newest message.
     """
 
     run: Run

@@ -78,11 +78,12 @@ class RunStore(Protocol):
         ...
 
     async def append(self, before: Run, frames: Sequence[Frame], hold: Hold | None) -> Run:
-        """Add the frames, at least one, after those of `before`, which is what this store returned, and return the run with them.
+        """Add the frames, at least one, after those of `before`, which this store returned, and return the run with them.
 
-        Of several appends after the same frame exactly one succeeds. Frames that the run already has are not added again: the run is
-        returned as it is now, whatever `before` was, so that a lost reply can be asked for again. `hold` is prolonged, or taken if
-        it is free. Without one, other holds do not matter and stay as they are: a person's word counts at once.
+        Of several appends after the same frame exactly one succeeds. Frames that the run already has are not added
+        again: the run is returned as it is now, whatever `before` was, so that a lost reply can be asked for again.
+        `hold` is prolonged, or taken if no other process holds the run. With None, the holds of other processes neither
+        matter nor change: a person's word counts at once.
 
         Raises:
             StaleRun: another process added frames first; carries `expected` and `actual`.
@@ -135,7 +136,7 @@ class RunStore(Protocol):
     ) -> Sequence[RunLine]:
         """Return runs, the newest first, from the one after the one with the id `before`.
 
-        `adrift_at`: only running ones that no process holds at that time, because theirs died.
+        `adrift_at`: only running runs that no process holds at that time, because the process that led them died.
         """
         ...
 
@@ -149,6 +150,7 @@ class RunStore(Protocol):
     async def total(self, *, principal: str | None = None, since: datetime | None = None) -> Total:
         """Return the total usage of that principal's runs, or of all runs, since then or ever.
 
-        Of a run that began earlier, only later frames count; it is one of `runs` if those used anything.
+        Of a run that began before `since`, only the frames after that count. The run is counted in `runs` if these
+        frames used anything.
         """
         ...

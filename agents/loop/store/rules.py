@@ -26,7 +26,7 @@ from knowledge.history.timestamps import aware
 from knowledge.leases import holds
 
 USAGE_KEY: Final = '"tokens_'
-"""Occurs in the text of every frame that records the cost of a model call, and in few others."""
+"""A text that is in every stored frame that records the cost of a model call, and in few others."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
 

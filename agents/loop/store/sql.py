@@ -68,7 +68,7 @@ SELECT body FROM (
     UNION ALL SELECT f.number, f.body FROM run r JOIN run_frame f ON f.run = r.number WHERE r.id = :run
 ) ORDER BY number
 """,
-    # A quarter faster there than the union is.
+    # In PostgreSQL this takes a quarter less time than the union.
     """
 SELECT unnest(ARRAY[header] || ARRAY(SELECT body FROM forge.run_frame f WHERE f.run = r.number ORDER BY f.number))
 FROM forge.run r WHERE id = %(run)s

@@ -240,7 +240,7 @@ def _leaf(name: str, marked: Marked, what: str, context: _Context) -> Predicate 
 
 
 def _grounded(predicate: Predicate, *, holds: bool = True) -> bool:
-    """Return whether signals alone cannot make it hold (with `holds` false: fail).
+    """Return whether signals alone cannot make the predicate hold, or, if `holds` is false, cannot make it fail.
 
     In `all`, one part that reads the work is enough; in `any`, every part must read it; `not` swaps the two.
     """

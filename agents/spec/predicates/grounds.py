@@ -35,7 +35,8 @@ BETWEEN = "\n\0\n"
 class WordSource:
     """A place that words may come from: one of `GROUNDS`, or a field of the agent's own work (`path`).
 
-    `parts` narrow it: to an input and a field of that, or to a phase of other agents, by its own name, and a field of its work.
+    `parts` narrow the place. They name an input and a field in it; or a phase of other agents, by its own name, and a
+    field of its work.
     """
 
     kind: str

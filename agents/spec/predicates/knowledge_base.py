@@ -141,7 +141,7 @@ def _unread(path: str, learners: Sequence[str]) -> str:
 
 
 class SearchInsufficient(Leaf):
-    """The server's search does not find enough for at least one text; with `each`, for any of them."""
+    """The server's search does not find enough for at least one of the texts; with `each`, it finds enough for none of them."""
 
     NAME: ClassVar[str] = "search_insufficient"
     DEMAND: ClassVar[str] = "a search does not find enough for {field}"

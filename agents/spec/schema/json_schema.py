@@ -42,9 +42,10 @@ SAYING_ONLY = frozenset({"$comment", "title", "description", "default", "example
 """Keywords that demand nothing of a value."""
 HERE = "#/$defs/"
 MOST_NODES = 3_000
-"""Parts of a schema after its references are filled in."""
+"""The most parts of a schema after its references are filled in."""
 MOST_LEVELS = 60
-"""The depth of a schema after that: as deep as work may be, and well below Python's recursion limit."""
+"""The deepest nesting of a schema after its references are filled in: as deep as work may be, and well below Python's
+recursion limit."""
 ASKS = "x-asks"
 USUAL_TEXT_CHARS = 8_000
 USUAL_ITEMS = 500

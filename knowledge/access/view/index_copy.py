@@ -94,7 +94,8 @@ class IndexCopy:
         own = await self._copied.stamps()
         gone: list[Remove] = [Remove(path) for path in own if path not in wanted]
         changed = [path for path, (_, revision, _) in wanted.items() if path not in own or own[path][1] != revision]
-        # A page that was checked again is the same: writing its rows anew would move the scores of a search a little.
+        # A page that was checked again is the same: writing its rows again would change the scores of a search a
+        # little.
         checked = [
             Touch(path, stamp, at)
             for path, (stamp, revision, at) in wanted.items()

@@ -73,7 +73,7 @@ class PostgresWholeState:
         except LockNotAvailable:
             await self.close()
             raise StateInUse(self.place, ["a session that writes"]) from None
-        # Who only reads holds no lock, but every server listens for change events.
+        # A process that only reads holds no lock, but every server listens for change events.
         listening = await self._ask(_LISTENING, (f'LISTEN "{self._schema.name}"',))
         held = await self._ask(_LEASES, (MARK_LEASE,))
         users = [f"session {pid} from {address}" for pid, address in listening]

@@ -64,7 +64,11 @@ def _fitting(found: Sequence[Learning], tokens: int) -> Sequence[Learning]:
 
 
 async def _focus(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> list[str]:
-    """Return the areas of the skill or the person; else those of the brief and of what is near it, then the agent's own."""
+    """Return the areas that the skill chose, or else the person.
+
+    If they are too few, they are filled up: with the terms of the brief, then with sections near it, then with the
+    agent's own areas.
+    """
     chosen = _distinct([*setting.focus]) or _distinct(_texts(facts.inputs.get("focus")))
     if len(chosen) >= LEAST_FOCUS:
         return chosen[:MOST_FOCUS]
@@ -77,7 +81,7 @@ async def _focus(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts
 
 
 async def _terms(cognitive: Cognitive, setting: PhaseSetting, facts: SubmitFacts, look: Look) -> list[str]:
-    """Return the terms of the skill and the person, then those found in the task; the agent's own fill up the rest."""
+    """Return the terms of the skill and the person, then those found in the brief; if they are too few, then the agent's own."""
     chosen = _distinct([*setting.terms, *_texts(facts.inputs.get("terms"))])
     if len(chosen) < MOST_TERMS:
         chosen = _distinct([*chosen, *await look.terms(facts.brief, MOST_TERMS)])
@@ -130,7 +134,7 @@ def _asked_again(facts: SubmitFacts, asked: Mapping[str, str]) -> list[str]:
         same(one.get("question", "")): phase.removeprefix(".")
         for phase, of_phase in facts.answers.items()
         for id_, one in of_phase.items()
-        # An own question with the same id is being reworded, and its old answer no longer counts.
+        # A question of this work with the same id is being reworded, and its old answer no longer counts.
         if phase != JOHARI_DISCOVERY or id_ not in asked
     }
     told, before = [], dict[str, str]()

@@ -14,7 +14,8 @@ from agents.library.cognitive.sources import DOWNSTREAM_DIRECTIVES, JOHARI_SUMMA
 from agents.spec.yaml.field_path import located
 
 MOST_STATEMENTS, STATEMENT_CHARS, SUMMARY_CHARS = 3, 200, 400
-"""Statements that are taken from each of two sections of a memory document, and the length of one, and of the summary."""
+"""How many statements are taken from each of two sections of a memory document, and the most characters of a statement
+and of the summary."""
 LEAST_LETTERS = 15
 """A shorter line says too little to be a statement."""
 

@@ -18,9 +18,9 @@ from agents.spec.description import lines_of
 FIRM, NOT_FIRM, SURPRISES, DIRECTIVES = "firm", "not_firm", "surprises", "directives"
 ABOUT_CHARS, REQUEST_CHARS = 80, 240
 STEP_LINES, RESULT_LINES = 2, 10
-"""Lines of a step in a memory document, and of the last step, which has the result."""
+"""The most lines of a step in a memory document, and of the last step, which has the result."""
 KNOWN_CHARS = 900
-"""Characters of what is known, or not, in a memory document: the discovery may have listed a lot."""
+"""The most characters of the knowns, and of the unknowns, in a memory document: the discovery may have listed many."""
 SOUND_KEPT = 64
 """The number of cached verdicts on documents: in a skill, every step checks the documents of all earlier agents."""
 
@@ -122,7 +122,7 @@ def _context(material: Material, brief: str) -> Sequence[str]:
 
 
 def _recorded(material: Material, step: str, most: int) -> Sequence[str]:
-    """Return the recorded work of a step in short lines, at most so many of them."""
+    """Return the recorded work of a step in at most `most` short lines, and a line on how many are left out."""
     kept = material.state.work.get(step)
     lines = list(lines_of(step, kept.content)) if kept else []
     left = len(lines) - most

@@ -45,7 +45,7 @@ def circles(needs: Needs) -> Iterator[Sequence[str]]:
 
 
 def longest(needs: Needs, lasting: Mapping[str, float]) -> tuple[float, Sequence[str]]:
-    """Return the time of the longest chain of dependent steps, and the chain; only of steps that can be done."""
+    """Return the time of the longest chain of dependent steps, and the chain. Steps that can't be done are left out."""
     best: dict[str, tuple[float, str]] = {}
     # In this order everything that a step needs has been measured before it.
     for step in doable(needs):
