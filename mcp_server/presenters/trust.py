@@ -55,7 +55,7 @@ async def trust_summary(state: StateStore, name: str, *, now: datetime) -> Trust
 
 
 async def known_principals(state: StateStore, user: str) -> list[str]:
-    """Return, by name, the principals with a trust record, and those of tokens and `user`'s hosts that have none yet."""
+    """Return, by name, the principals with a trust record, and the principals of tokens and of `user`'s hosts without one."""
     hosts = [*(one.host for one in await state.enrolments()), UNENROLLED]
     # The hosts are those of the account that serves the site, whoever of the team looks at them.
     user = os_user() if is_signed_in(user) else user

@@ -111,7 +111,7 @@ NAVIGATION = (
     NavigationEntry("/passkeys", "Passkeys", "Manage", SiteRight.REVIEW),
     NavigationEntry("/state", "State", "Manage", SiteRight.MANAGE),
 )
-"""A new kind of page is one more line here, beside the others of its group, and one more route in `application.py`."""
+"""A new kind of page needs one more line here, beside the others of its group, and one more route in `application.py`."""
 
 
 def _navigation(session: Session | None) -> Mapping[NavigationGroup, Sequence[NavigationEntry]]:
@@ -169,7 +169,7 @@ class PageContext:
 
     @property
     def home_figures(self) -> HomeFigures:
-        """The figures of the first page, the same for all who may read the same pages."""
+        """The figures of the first page. People who may read the same pages share them."""
         reading = self.services.access.reading
         if reading not in self._figures:
             self._figures[reading] = HomeFigures(self.services)
@@ -177,7 +177,7 @@ class PageContext:
 
     @property
     def people_search(self) -> PeopleSearch:
-        """The search in pages, for people; the same for all who may read the same pages."""
+        """The search in pages, for people. People who may read the same pages share it."""
         services, reading = self.services, self.services.access.reading
         if reading not in self._searches:
             self._searches[reading] = PeopleSearch(

@@ -1,8 +1,8 @@
 """The requests that a key may send in a minute, shared by all processes that use it.
 
 A service that limits a key says with each reply how many requests are left, no matter which process sent the others. That is
-enough for a process that sends a few requests. One that reads much at once also takes blocks of ten requests from a record that
-the processes share, so that two that start together do not count on the same requests. A block is a lease in the state
+enough for a process that sends a few requests. A process that reads much at once also takes blocks of ten requests from a record
+that the processes share. So two processes that start together do not count on the same requests. A block is a lease in the state
 database: it ends by itself, even after a crash.
 """
 

@@ -26,7 +26,7 @@ async def as_everybody(_principal: Principal | str) -> AsyncIterator[PathAccess]
 
 
 def without_hidden_sources(value: Any, access: PathAccess) -> Any:
-    """Return JSON `value` without the names of hidden pages that text of a readable page came from."""
+    """Return JSON `value` without the names of hidden pages. A readable page may name one as the source of its text."""
     if isinstance(value, Mapping):
         return {key: without_hidden_sources(inside, access) for key, inside in value.items()}
     if isinstance(value, list | tuple):

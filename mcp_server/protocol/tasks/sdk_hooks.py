@@ -45,7 +45,7 @@ class Seams:
 
     @property
     def middleware(self) -> Sequence[ServerMiddleware[Any]]:
-        """The middleware that names cards, and the one that refuses all other requests to callers that may not read."""
+        """Two pieces of middleware: one names cards; the other refuses requests other than tool calls to callers that may not read."""
         return (with_cards, refusing(self.gate, self.identify))
 
     def listen(self, server: ForgeServer, bus: SubscriptionBus) -> None:

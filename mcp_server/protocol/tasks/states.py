@@ -1,7 +1,7 @@
 """The status of tasks. A task is a run of `agent_run`, or a call that became a proposal. Nothing is stored besides their records.
 
 So a handle is valid in every process and after each restart, and shows decisions made elsewhere. A call that answers a run has
-its own handle: the run's id, a point, and the number of answers that the run had at that time.
+its own handle: the run's id, a dot, and the number of answers that the run had at that time.
 """
 
 from __future__ import annotations

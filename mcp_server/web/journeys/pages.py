@@ -192,7 +192,7 @@ def deciding(decision: Decision) -> Acting:
 
 
 async def keep(request: PageRequest, form: Form) -> Response:
-    """Write the journey's result to the page that the form names and show that, or the proposal that the gate makes of it."""
+    """Write the journey's result to the page that the form names, and show the page; if the gate makes a proposal of it, show that."""
     journey, path = request.id, form.get("path", "").strip()
     if not path:
         return await request.message(

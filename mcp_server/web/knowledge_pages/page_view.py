@@ -21,7 +21,7 @@ from mcp_server.web.knowledge_pages.passages import OpenContradiction
 from mcp_server.web.page_context import PageRequest
 
 MOST_LINKS = 200
-"""Links of a page that are listed, and pages that link to it."""
+"""At most this many links of a page are listed, and at most this many pages that link to it."""
 MOST_FLAGS = 50
 MOST_MENTIONS = 50
 STALE_HALF_LIVES = 2

@@ -91,9 +91,10 @@ def _overview(overview: GraphOverview | None, progress: Progress) -> dict[str, A
 
 
 async def data(request: PageRequest) -> Response:
-    """Return the graph for the page's script as last computed, or provisional; with `current=1`, first computed again.
+    """Return the graph for the page's script, as it was last computed. With `current=1`, it is computed again before the answer.
 
-    A script that names the one it has (`If-None-Match`) gets a short answer if that is still the same.
+    If it was never computed to the end, the answer may have the provisional places of the pages. A script that names the graph
+    that it has (`If-None-Match`) gets a short answer if the graph is still the same.
     """
     graphs = await request.services.load_link_graphs()
     try:

@@ -158,7 +158,7 @@ def _row(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
 
 
 def _outside(line: str, place: DiffPosition) -> tuple[Markup, DiffPosition]:
-    """Return the HTML for a line between two hunks, which may begin the next one."""
+    """Return the HTML for a line outside of the hunks, and the position after it. The line may be the header of the next hunk."""
     names = max(0, place.names - 1)
     header = HEADER.match(line)
     if header is None:

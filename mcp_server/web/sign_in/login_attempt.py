@@ -76,7 +76,7 @@ class LoginAttempt:
 
     @property
     def verifier(self) -> str:
-        """The proof for the sign-in server that the program that redeems a code also asked for it."""
+        """Proves to the sign-in server that the program which redeems a code is the one which asked for the code."""
         return self._derived("verifier")
 
     @property

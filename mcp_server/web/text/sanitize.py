@@ -37,8 +37,8 @@ INVISIBLE = (
 )
 """Characters without a picture, as the inside of a character class.
 
-Some hide text from people that a model reads, some split a word so that no search finds it, and some (U+202A to U+202E, U+2066 to
-U+2069) reverse the order in which the text around them is shown: "Trojan Source".
+Some carry text that a model reads and people don't see. Some split a word so that no search finds it. Some (U+202A to U+202E,
+U+2066 to U+2069) reverse the order in which the text around them is shown: "Trojan Source".
 """
 # They look like a blank, and separate no words for a shell.
 _SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
