@@ -54,7 +54,8 @@ class Entries:
         """Return the lines of directories and pages, in that order."""
         await self._forget_old()
         known = [await self._known(record.path, readable(record.path.rpartition("/")[2])) for record in folders]
-        made = await self._made_lines([one.key for one in known] + [page_key(record) for record in documents])
+        keys = [page_key(record) for record in documents]
+        made = await self._made_lines([one.key for one in known] + keys)
         entries = [
             MapEntry(
                 name=record.path.rpartition("/")[2],
@@ -67,7 +68,9 @@ class Entries:
             )
             for record, one in zip(folders, known, strict=True)
         ]
-        return entries + [document_entry(record, made.get(page_key(record), "")) for record in documents]
+        return entries + [
+            document_entry(record, made.get(key, "")) for record, key in zip(documents, keys, strict=True)
+        ]
 
     async def folder(self, record: DirectoryRecord) -> MapEntry:
         """Return the line of a directory."""

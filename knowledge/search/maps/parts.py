@@ -28,6 +28,8 @@ LONGEST_SEARCHED = 100
 # `json.dumps` would make an encoder for each entry.
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FIELDS = tuple(one.name for one in fields(MapEntry))
+_NAMES = len(_JSON.encode(dict.fromkeys(_FIELDS, ""))) - len(_FIELDS) * len('""')
+"""The characters of an entry's JSON besides the values."""
 _VIEW_FIELDS = tuple(one.name for one in fields(MapView))
 
 
@@ -63,12 +65,16 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
         if not part.complete:
             break
     cursor = cursor_of(part.end, view.path, depth) if part.end and not part.complete else None
-    shortened = [(entry, short) for entry in part.shown if (short := shortened_entry(entry)) is not entry]
-    more = sum(entry_length(entry) - entry_length(short) for entry, short in shortened)
+    shortened = [shortened_entry(entry) for entry in part.shown]
+    more = sum(
+        json_length(entry.summary) - json_length(short.summary)
+        for entry, short in zip(part.shown, shortened, strict=True)
+        if short is not entry
+    )
     as_they_are = part.cost + more + len(cursor or "") <= part.room
     return replace(
         view,
-        children=_parents_first(part.shown if as_they_are else [shortened_entry(entry) for entry in part.shown]),
+        children=_parents_first(part.shown if as_they_are else shortened),
         truncated=bool(cursor or part.folded),
         note=_note(view.path, part) if cursor or part.folded else None,
         next_cursor=cursor,
@@ -141,7 +147,10 @@ def _nested(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]
 
 def entry_length(entry: MapEntry) -> int:
     """Return the characters that an entry takes in a map's JSON, with the comma before the next one."""
-    return json_length(_as_object(entry)) + 1
+    texts = (entry.name, entry.path, entry.title, entry.kind, entry.summary)
+    modified = len("null") if entry.modified is None else json_length(entry.modified)
+    # Encoding the texts alone takes half the time of encoding an object of them.
+    return _NAMES + sum(map(json_length, texts)) + len(str(entry.count)) + modified + len(",")
 
 
 def map_length(view: MapView) -> int:

@@ -11,6 +11,7 @@ import hashlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from knowledge.errors import BadCursor
@@ -147,6 +148,8 @@ def place_in(cursor: str, root: str, depth: int) -> MapPlace:
     return MapPlace(kind, path)
 
 
+@lru_cache(maxsize=64)
 def _key(root: str, depth: int) -> str:
+    """Return the beginning of all cursors of a map; its length counts for each entry."""
     # A cursor must not be used for another map.
     return hashlib.sha256(repr((root, depth)).encode("utf-8", "surrogatepass")).hexdigest()[:KEY_DIGITS]
