@@ -96,7 +96,9 @@ class Runner:
         handle: Callable[[], str] | None = None,
         substance: SubstanceJudge | None = None,
     ) -> None:
-        """Lead journeys. `chance` returns the random end of a conversation's name, `handle` (else `chance`) of a journey's id.
+        """Lead journeys. `chance` returns the random end of the name of a conversation.
+
+        `handle` returns the random end of the id of a journey; by default it is `chance`.
 
         `substance` is a model that is asked whether texts follow from their quotes.
         """

@@ -614,7 +614,10 @@ class IndexStore(Protocol):
         ...
 
     async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return documents and sections with that name (case ignored): as path, file name (suffix or not), title, alias, heading."""
+        """Return the documents and sections of that name; case is ignored.
+
+        The name is a path, a file name (with or without suffix), a title, an alias or a heading.
+        """
         ...
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
@@ -630,7 +633,7 @@ class IndexStore(Protocol):
         ...
 
     async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
-        """Return the documents with that tag or one below it (`a/b` is below `a`), by path, those after the path `after`."""
+        """Return the documents with that tag or one below it (`a/b` is below `a`), by path, beginning after the path `after`."""
         ...
 
     async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:

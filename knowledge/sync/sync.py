@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SyncOutcome:
-    """What a synchronisation did: files that came in, how many commits were made of edits, and how many were sent."""
+    """The outcome of a synchronisation: the files that came in, the edits that were committed, and the number of commits sent."""
 
     remote: str
     arrived: tuple[ArrivedFile, ...] = ()

@@ -319,9 +319,9 @@ class TrustRecords(Protocol):
     async def shorten(self, *, ended_before: datetime | None, limit: int) -> Shortened:
         """Shorten at most `limit` ended proposals whose texts are longer than necessary. Zero records: none is left.
 
-        Those that ended before `ended_before` keep a sentence of each long text. All others keep about `MOST_KEPT` characters
-        from when they end (and, if executed, have their result). Acts on trust itself stay complete. A proposal that an older
-        program recorded gets its line.
+        Those that ended before `ended_before` keep a sentence of each long text. The others keep about `MOST_KEPT`
+        characters of them as soon as they have ended and, if they were executed, have their result. Acts on trust
+        itself stay complete. A proposal that an older program recorded gets its line.
         """
         ...
 

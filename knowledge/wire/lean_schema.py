@@ -24,9 +24,9 @@ def lean_input(schema: Schema) -> Schema:
 def lean_output(schema: Schema) -> Schema:
     """Return `schema` as `lean_input`, but `X | None` stays nullable, because these fields do hold nulls.
 
-    Descriptions are dropped: they are our own docstrings. So are lists of required fields and defaults: every field is always
-    there, and the lists would be a fifth of the whole. An object inside an item of a list is only named as an object: its fields
-    would be repeated in every place where it is used, and the reference page has them.
+    Descriptions are dropped: they are our own docstrings. Lists of required fields and defaults are dropped too: every
+    field is always there, and these would be a fifth of the whole. An object inside an item of a list is only named as
+    an object: its fields would be repeated in every place where it is used, and the reference page has them.
     """
 
     def shorten(node: Schema) -> Schema:

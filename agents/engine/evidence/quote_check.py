@@ -136,7 +136,11 @@ def _only_heading(document: Document, quote: str, text: str) -> bool:
 
 @lru_cache(maxsize=TEXTS_KEPT)
 def _readings(text: str) -> tuple[str, ...]:
-    """Return the text as written, without block quotes, and as displayed by line and by paragraph, in plain punctuation."""
+    """Return the text in four forms, all in plain punctuation.
+
+    They are the text as written; without the marks of block quotes; as displayed, line by line; and as displayed,
+    paragraph by paragraph.
+    """
     unquoted = _QUOTE_MARK.sub("", text)
     unmarked = _HEADING_MARK.sub("", _ITEM_MARK.sub("", unquoted))
     by_line = "\n".join(plain(line) for line in unmarked.split("\n"))

@@ -23,7 +23,7 @@ LEAST_TERMS, MOST_TERMS = 7, 10
 
 @dataclass(frozen=True)
 class FollowingStep:
-    """A step whose work the server does when it follows from the record: when the field `empty` of an earlier step is empty.
+    """A step that the server does itself if its work follows from the record: if the field `empty` of an earlier step is empty.
 
     `work` has its fields; those in `copies` are copied from earlier steps. With `previous` the step reads the memory document of the
     agent before, and its work is taken from that.

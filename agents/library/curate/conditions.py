@@ -85,7 +85,7 @@ async def _changed_here(look: Look) -> list[str]:
 
 
 async def oriented(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """The map was read, in this visit or before and unchanged, and the work names places that exist."""
+    """The map was read in this visit, or was read earlier and has not changed, and the work names places that exist."""
     candidates = CurationRecord(facts.works).candidates
     missing = [] if candidates else ["there is no candidate yet: name the places on the map that may have it"]
     missing += [
@@ -105,7 +105,7 @@ async def _known_since_before(tool: str, look: Look) -> Collection[str]:
 
 
 async def targeted(facts: SubmitFacts, look: Look) -> ConditionFinding:
-    """Each page exists and was read, in this visit or before and unchanged, or is quoted; at least one was read."""
+    """Each page exists, and was read (in this visit, or earlier if it has not changed) or is quoted; at least one was read."""
     record, missing = CurationRecord(facts.works), []
     quoted = {item["citation"]["path"] for item in record.evidence}
     read = {call.facts.get("path") for call in await look.calls() if call.tool == READ}
@@ -212,7 +212,7 @@ async def act_chosen(facts: SubmitFacts, look: Look) -> ConditionFinding:
 
 
 async def _idle_conclusion(record: CurationRecord, told: str, look: Look) -> str:
-    """Return why the conclusion says nothing about its question or from its evidence; "" if it does."""
+    """Return why the conclusion says nothing about its question, or nothing from its evidence; "" if it says something."""
     if why := emptiness(record.conclusion, name="conclusion", told=told):
         return why
     if same_words(record.conclusion, record.question):

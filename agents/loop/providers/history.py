@@ -44,7 +44,8 @@ def turns_of(request: ModelRequest) -> tuple[Turn, ...]:
     Messages with neither text nor uses are left out, and consecutive messages of the user become one turn.
 
     Raises:
-        ValueError: there is no message of the user, or a use has no result, two, or one in the wrong place.
+        ValueError: there is no message of the user; or a tool use has no result, two results, or a result in the wrong
+            place.
     """
     turns: list[Turn] = []
     messages = [

@@ -46,7 +46,9 @@ async def end(
 async def note_answer(
     store: RunStore, run: str, text: str, by: str, *, hold: Hold, chance: Callable[[], str], ask: str = ""
 ) -> Run:
-    """Record a person's answer, and return the run, held as `hold` says for the process that leads it next.
+    """Record a person's answer and return the run.
+
+    From then on `hold` holds the run for the process that leads it next.
 
     `ask`: the id of the question that the person saw; the answer counts for no other one.
 

@@ -77,7 +77,11 @@ class RequestDraft:
             self.system.append("Call one of the tools now." if some else "Call no tool now; answer in words.")
 
     def offer_tools(self, tools: list[dict[str, Any]], only: Mapping[str, Any]) -> bool:
-        """Put tools and choice in as OpenAI's formats have them; return whether they are in. `only` is the choice of a single tool."""
+        """Put the tools into the request in the form of OpenAI's formats, with the choice among them.
+
+        `only` is the choice of a single tool. Return whether the tools are in: they are left out if there are none, or
+        if the model may call none and the server does not know `tool_choice`.
+        """
         choice: object = {"some": "required", "none": "none"}.get(self._request.tool_choice)
         if self._request.only:
             choice = only
