@@ -6,9 +6,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from knowledge.errors import StorageError
-from knowledge.history.ports import Ledger
+
+if TYPE_CHECKING:
+    from knowledge.history.ports import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +23,8 @@ KEPT_FRESH = timedelta(hours=12)
 class PastStates:
     """Stores states of pages as bases. Reading works without the database, but a later write then gets only an analysis."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], datetime]) -> None:
-        self._ledger, self._now = ledger, now
+    def __init__(self, load_ledger: Callable[[], Ledger], now: Callable[[], datetime]) -> None:
+        self._load_ledger, self._now = load_ledger, now
         self._noted: OrderedDict[tuple[str, str], datetime] = OrderedDict()
 
     async def shown(self, path: str, raw: bytes, revision: str) -> None:
@@ -31,7 +34,7 @@ class PastStates:
         if last is not None and at - last < KEPT_FRESH:
             return
         try:
-            await self._ledger.keep(path, raw, how="seen", at=at)
+            await self._load_ledger().keep(path, raw, how="seen", at=at)
         except StorageError:  # reading must work without the database
             log.warning("cannot keep %s as the base of a later write", path, exc_info=True)
             return
@@ -42,4 +45,4 @@ class PastStates:
 
     async def content(self, path: str, revision: str) -> bytes | None:
         """Return the bytes of the page at that revision; None if they are not known."""
-        return await self._ledger.content(path, revision)
+        return await self._load_ledger().content(path, revision)

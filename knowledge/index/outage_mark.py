@@ -6,9 +6,12 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from knowledge.errors import StorageError
-from knowledge.state.ports import StateStore
+
+if TYPE_CHECKING:
+    from knowledge.state.ports import StateStore
 
 SUFFIX = ":stopped"
 MARK_S = 120.0

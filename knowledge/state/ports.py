@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from knowledge.access.ports import PeopleRecords
-from knowledge.history.ports import Ledger
-from knowledge.outbox.ports import Outbox
-from knowledge.pages.paths import PageLink
-from knowledge.state.tables import StateTables
-from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
+if TYPE_CHECKING:
+    from knowledge.access.ports import PeopleRecords
+    from knowledge.history.ports import Ledger
+    from knowledge.outbox.ports import Outbox
+    from knowledge.pages.paths import PageLink
+    from knowledge.state.tables import StateTables
+    from knowledge.trust.ports import TrustChange, TrustRecord, TrustRecords
+
 
 # --- state.db: the truth beside the files -----------------------------------------------------------------------------
 

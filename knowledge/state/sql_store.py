@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from knowledge.access.sql import SqlPeople
-from knowledge.history.sql import SqlLedger
 from knowledge.history.timestamps import aware, moment, with_moments
 from knowledge.leases import holds, latest_end
-from knowledge.outbox.sql import SqlOutbox
 from knowledge.state.change_events import PUBLISH
 from knowledge.state.ports import Enrolment, Event, Held, Lease, ReadingMark
 from knowledge.state.tables import ManyRows, SqlPair, StateTables, StateTransaction
-from knowledge.trust.ports import TrustChange, TrustRecord
-from knowledge.trust.sql import SqlTrust
-from knowledge.trust.sql_registry import CHANGE, STANDING, trust_change, trust_record
+
+if TYPE_CHECKING:
+    from knowledge.access.sql import SqlPeople
+    from knowledge.history.sql import SqlLedger
+    from knowledge.outbox.sql import SqlOutbox
+    from knowledge.trust.ports import TrustChange, TrustRecord
+    from knowledge.trust.sql import SqlTrust
 
 LOOKS_KEPT = timedelta(days=30)
 PRUNE_EVERY = timedelta(hours=1)
@@ -106,13 +109,42 @@ RETURNING 1
 
 
 class SqlStateStore:
-    """Trust, leases, events and the reading ledger of one knowledge base."""
+    """Trust, leases, events and the reading ledger of one knowledge base.
+
+    Its larger parts are loaded when they are first needed: a host waits for the start of its server, which needs none of them.
+    """
 
     def __init__(self, tables: StateTables) -> None:
         self._tables = tables
-        self.ledger, self.trust, self.outbox = SqlLedger(tables), SqlTrust(tables), SqlOutbox(tables)
-        self.people = SqlPeople(tables, self)
         self._pruned_at = datetime.min.replace(tzinfo=UTC)
+
+    @cached_property
+    def ledger(self) -> SqlLedger:
+        """The ledger in the same database."""
+        from knowledge.history.sql import SqlLedger
+
+        return SqlLedger(self._tables)
+
+    @cached_property
+    def trust(self) -> SqlTrust:
+        """The trust records in the same database."""
+        from knowledge.trust.sql import SqlTrust
+
+        return SqlTrust(self._tables)
+
+    @cached_property
+    def outbox(self) -> SqlOutbox:
+        """The outbox in the same database."""
+        from knowledge.outbox.sql import SqlOutbox
+
+        return SqlOutbox(self._tables)
+
+    @cached_property
+    def people(self) -> SqlPeople:
+        """The people, groups, rules and reviewers in the same database."""
+        from knowledge.access.sql import SqlPeople
+
+        return SqlPeople(self._tables, self)
 
     @property
     def tables(self) -> StateTables:
@@ -135,17 +167,15 @@ class SqlStateStore:
 
     async def trust_record(self, principal: str) -> TrustRecord | None:
         """Return the principal's record, or None if it was never seen."""
-        rows = await self._tables.read(f"{STANDING} WHERE principal = %s", (principal,))
-        return trust_record(rows[0]) if rows else None
+        return await self.trust.trust_record(principal)
 
     async def trust_records(self) -> Sequence[TrustRecord]:
         """Return all records, by principal."""
-        return [trust_record(row) for row in await self._tables.read(f"{STANDING} ORDER BY principal")]
+        return await self.trust.trust_records()
 
     async def history(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
         """Return the newest `limit` changes, newest first."""
-        sql = f"{CHANGE} WHERE principal = %s ORDER BY id DESC LIMIT %s"
-        return [trust_change(row) for row in await self._tables.read(sql, (principal, limit))]
+        return await self.trust.trust_changes(principal, limit=limit)
 
     async def acquire_lease(self, name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
         """Take or extend the lease, or return None if another holder has it."""

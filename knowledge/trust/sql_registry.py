@@ -106,6 +106,20 @@ class SqlTrustRegistry:
     def __init__(self, tables: StateTables) -> None:
         self._tables = tables
 
+    async def trust_record(self, principal: str) -> TrustRecord | None:
+        """Return the principal's record, or None if it was never seen."""
+        rows = await self._tables.read(f"{STANDING} WHERE principal = %s", (principal,))
+        return trust_record(rows[0]) if rows else None
+
+    async def trust_records(self) -> Sequence[TrustRecord]:
+        """Return all records, by principal."""
+        return [trust_record(row) for row in await self._tables.read(f"{STANDING} ORDER BY principal")]
+
+    async def trust_changes(self, principal: str, *, limit: int) -> Sequence[TrustChange]:
+        """Return the newest `limit` changes, newest first."""
+        sql = f"{CHANGE} WHERE principal = %s ORDER BY id DESC LIMIT %s"
+        return [trust_change(row) for row in await self._tables.read(sql, (principal, limit))]
+
     async def update_trust_record(
         self, principal: str, change: TrustUpdate, *, note: Note, unseen: float = 0.0
     ) -> TrustRecord:

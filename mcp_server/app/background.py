@@ -12,9 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from knowledge.errors import KnowledgeError, StorageError
-from knowledge.history.retention import collect
 from knowledge.index.store.sqlite import SqliteIndexStore
-from knowledge.outbox.retention import put_away
 from mcp_server.app.head_moves import moves_of, record_after_move
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
 from mcp_server.app.settings.settings import Settings
@@ -26,6 +24,8 @@ from mcp_server.runs.local import leads_runs
 
 if TYPE_CHECKING:
     from knowledge.git.act_commits import ActCommits
+    from knowledge.history import retention as ledger_retention
+    from knowledge.outbox import retention as outbox_retention
     from knowledge.search.use import store as use_store
     from mcp_server.app import retention
     from mcp_server.app.factories import engines, index_service, journey_store, writer
@@ -49,6 +49,8 @@ else:
     map_lines = LateModule("mcp_server.models.map_lines")
     run_locations = LateModule("mcp_server.runs.locations")
     resume = LateModule("mcp_server.runs.resume")
+    ledger_retention = LateModule("knowledge.history.retention")
+    outbox_retention = LateModule("knowledge.outbox.retention")
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -124,6 +126,7 @@ class Background:
         Every hour, also remove files that these processes left beside pages, old readings, old outbox entries, and old questions.
         """
         await anyio.sleep(START_DELAY_S)
+        await _load("knowledge.history.sql")
         wait_s = FIRST_TIDY_S
         while True:
             try:
@@ -131,8 +134,8 @@ class Background:
                 if wait_s == TIDY_S:
                     await _load("mcp_server.app.factories.writer")
                     await writer.recovery_of(self.base.vault, self.base.state, self.base.locks, utc_now).sweep()
-                    await collect(self.base.state.ledger, utc_now())
-                    await put_away(self.base.state.outbox, utc_now())
+                    await ledger_retention.collect(self.base.state.ledger, utc_now())
+                    await outbox_retention.put_away(self.base.state.outbox, utc_now())
                     await _load("knowledge.search.use.store")
                     kept = self.settings.questions_kept
                     await use_store.delete_old_events(self.base.state_dir, kept=kept, now=utc_now())
@@ -167,6 +170,7 @@ class Background:
         """
         state = self.base.state
         await anyio.sleep(START_DELAY_S)
+        await _load("knowledge.trust.sql")
         while True:
             try:
                 # Taken first, so a decision during the look ends the wait below at once.

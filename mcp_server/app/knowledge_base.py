@@ -261,7 +261,7 @@ async def open_base(
         embed = embedding(settings, index, models_below(folder, vault.root))
         workers = Workers()
         apart = PagesApart(vault.root, index.path, folder / KEYWORD_FOLDER, takes_all=lean)
-        past = PastStates(state.ledger, utc_now)
+        past = PastStates(lambda: state.ledger, utc_now)
         here = Locks(folder / LOCKS_FOLDER)
         outbox_here = Locks(folder / OUTBOX_LOCKS_FOLDER, longest_wait_s=LONGEST_OUTBOX_WAIT_S)
         shared = settings.database_url is not None

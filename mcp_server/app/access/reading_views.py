@@ -125,7 +125,7 @@ async def open_view(parts: ViewParts, access: PathAccess, stack: AsyncExitStack)
         return own_engines(await keyword.get(), await vectors.get(), parts.questions)
 
     vault, ledger = ReadableVault(parts.vault, access), ReadableLedger(parts.ledger, access)
-    past = PastStates(ledger, parts.now)
+    past = PastStates(lambda: ledger, parts.now)
     tiers = Tiers(vault, index, past=past, runner=parts.runner)
     finder = cache(lambda: parts.finder_on(vault, index, engines))
 
