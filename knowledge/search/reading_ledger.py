@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from knowledge.errors import StorageError
-from knowledge.search.answers import MapView, PageReading, SearchAnswer
-from knowledge.state.ports import ReadingMark, StateStore
+from knowledge.state.ports import ReadingMark
 
 if TYPE_CHECKING:
+    from knowledge.search.answers import MapView, PageReading, SearchAnswer
     from knowledge.search.use.events import PageUseKind, SearchedFor
     from knowledge.search.use.recorder import UseRecorder
+    from knowledge.state.ports import StateStore
 
 log = logging.getLogger(__name__)
 

@@ -32,9 +32,6 @@ MadeT = TypeVar("MadeT")
 log = logging.getLogger(__name__)
 
 TAINT_KEPT = timedelta(days=30)
-PASSAGES_KEPT = timedelta(days=1)
-MOST_PASSAGES = 20_000
-"""Sentences that are remembered per caller, at less than a hundred bytes each."""
 RECENT = timedelta(days=1)
 """How far back an update of a trust record reads earlier changes: a score may rise only by a limited amount per day."""
 MOST_KEPT = 4_000

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from knowledge.history.acts import storable
 from knowledge.history.timestamps import aware, moment
+from knowledge.state.retention.passages import MOST_PASSAGES, PASSAGES_KEPT
 from knowledge.state.tables import ManyRows, SqlPair, StateTables
 from knowledge.trust.codec import (
-    MOST_PASSAGES,
-    PASSAGES_KEPT,
     TAINT_KEPT,
 )
 

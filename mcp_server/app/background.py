@@ -16,8 +16,6 @@ from knowledge.index.store.sqlite import SqliteIndexStore
 from mcp_server.app.head_moves import moves_of, record_after_move
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.decisions import Decisions
-from mcp_server.approvals.proposal_executor import ProposalExecutor
 from mcp_server.late_module import LateModule
 from mcp_server.ports import NoticeServices, RunServices
 from mcp_server.runs.local import leads_runs
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from mcp_server.app import retention
     from mcp_server.app.factories import engines, index_service, journey_store, writer
     from mcp_server.app.freshness import copy_update
+    from mcp_server.approvals.decisions import Decisions
+    from mcp_server.approvals.proposal_executor import ProposalExecutor
     from mcp_server.approvals.zulip import notices
     from mcp_server.models import locations as model_locations
     from mcp_server.models import map_lines
@@ -78,8 +78,8 @@ class Background:
     settings: Settings
     services: RunServices
     notices: NoticeServices
-    approvals: Decisions
-    executor: ProposalExecutor
+    load_approvals: Callable[[], Decisions]
+    load_executor: Callable[[], ProposalExecutor]
     model: Callable[[], ConfiguredModel]
     holder: str
     reaches_services: bool
@@ -100,6 +100,8 @@ class Background:
         if self.commits is not None:
             tasks.start_soon(self.commit_acts, self.commits)
         # Not in a command at a terminal: it ends long before a run does.
+        if self.announcing:
+            tasks.start_soon(load_for_calls)
         if self.announcing and leads_runs(self.services):
             tasks.start_soon(self.resume_runs)
         if self.announcing and settings.zulip is not None and settings.zulip.reviews is not None:
@@ -176,7 +178,8 @@ class Background:
                 # Taken first, so a decision during the look ends the wait below at once.
                 seen = await state.last_event()
                 if await state.trust.unfinished(now=utc_now()):
-                    await self.executor.resume()
+                    await _load("mcp_server.approvals.proposal_executor")
+                    await self.load_executor().resume()
                 if self.reaches_services:
                     with anyio.move_on_after(RESUME_S):
                         await state.changed(seen)
@@ -203,7 +206,7 @@ class Background:
         await anyio.sleep(START_DELAY_S)
         await _load("mcp_server.approvals.zulip.notices")
         if self.settings.zulip is not None:
-            await notices.run(self.notices, self.approvals, self.settings.zulip)
+            await notices.run(self.notices, self.load_approvals(), self.settings.zulip)
 
     async def index_in_turn(self) -> None:
         """Index whenever this process holds the indexing lease."""
@@ -220,6 +223,12 @@ class Background:
         async with anyio.create_task_group() as tasks:
             for follower in await self.base.followers():
                 tasks.start_soon(engines.keep_up, follower, self.base.index)
+
+
+async def load_for_calls() -> None:
+    """Load what the first call needs besides its own toolset, so that neither the start nor the call waits for it."""
+    await anyio.sleep(START_DELAY_S)
+    await _load("knowledge.trust.sql", "knowledge.access.sql", "mcp_server.gate.trust.scores")
 
 
 async def write_map_lines(base: KnowledgeBase, model: Callable[[], ConfiguredModel], holder: str) -> None:

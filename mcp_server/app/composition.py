@@ -16,22 +16,18 @@ from anyio.abc import TaskGroup
 
 from knowledge.search.reading_ledger import ReadingLedger
 from knowledge.state.ports import Progress, StateStore
-from knowledge.trust.ports import Proposal
 from mcp_server.app.access.caller_services import CallerServices, callers_services
 from mcp_server.app.background import Background, finish_acts
 from mcp_server.app.dependencies import Services, nothing
+from mcp_server.app.factories.approvals import approval_parts
 from mcp_server.app.factories.model_runs import judge_of, model_of, opinion_of, runs_of, substance_of
 from mcp_server.app.head_moves import record_after_move
 from mcp_server.app.knowledge_base import KnowledgeBase, caught_up, holder_name, open_base, utc_now
 from mcp_server.app.sealing_key import sealing_key
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.decisions import Decisions
 from mcp_server.approvals.page_notice import Review
-from mcp_server.approvals.proposal_executor import ProposalExecutor
-from mcp_server.approvals.proposals import Proposing
 from mcp_server.connectors.evidence_sources import EvidenceSources
 from mcp_server.fair_use.admission import FairUse
-from mcp_server.fair_use.counts import CallCounts
 from mcp_server.fair_use.limits import CallLimits
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import os_user
@@ -46,6 +42,7 @@ if TYPE_CHECKING:
     from agents.catalogue import Catalogue
     from agents.engine.runner import Runner
     from knowledge.search.use.recorder import UseRecorder
+    from knowledge.trust.ports import Proposal
     from mcp_server.app.factories import act_commits, journey_store, protocol_server, shared_folder, sign_in
     from mcp_server.app.factories import connectors as connector_factory
     from mcp_server.app.factories import finder as finders
@@ -54,9 +51,11 @@ if TYPE_CHECKING:
     from mcp_server.app.factories.writer import Writing
     from mcp_server.app.freshness import fresh_index
     from mcp_server.app.state_copies import copies
+    from mcp_server.approvals.decisions import Decisions
     from mcp_server.connectors import outbox_dispatcher
     from mcp_server.connectors.outbox_dispatcher import OutboxDispatcher
     from mcp_server.connectors.ports import Connector
+    from mcp_server.fair_use import counts as call_counts
     from mcp_server.protocol.server import ForgeServer
 else:
     # httpx loads rich and pygments, if they are there.
@@ -75,6 +74,7 @@ else:
     copies = LateModule("mcp_server.app.state_copies.copies")
     journey_store = LateModule("mcp_server.app.factories.journey_store")
     outbox_dispatcher = LateModule("mcp_server.connectors.outbox_dispatcher")
+    call_counts = LateModule("mcp_server.fair_use.counts")
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -91,7 +91,7 @@ class App:
     """The services of the site, which shows each person what they may read."""
     gate: Gate
     base: KnowledgeBase
-    approvals: Decisions
+    load_approvals: Callable[[], Decisions]
     review: Review
     callers: Callers
 
@@ -99,6 +99,11 @@ class App:
     def server(self) -> ForgeServer:
         """The server, which is built on first use: an act in a terminal needs none."""
         return self.load_server()
+
+    @property
+    def approvals(self) -> Decisions:
+        """The way in which people decide, made on first use: most servers are never asked."""
+        return self.load_approvals()
 
     async def record_git_moves(self) -> None:
         """Record changes that Git made to pages if HEAD has moved, as the background work does within a second."""
@@ -233,21 +238,24 @@ async def open_app(
             load_substance=lambda: substance_of(settings.provider, model),
             excluded=settings.exclude,
         )
-        proposing = Proposing(
-            services, arrived=review.wanted if announcing else _announce_nothing, quotas=settings.quotas
+
+        approvals = approval_parts(
+            settings,
+            services,
+            for_callers,
+            lambda: gate,
+            arrived=review.wanted if announcing else _announce_nothing,
+            recover=partial(finish_acts, base),
+            runner=holder_name(),
         )
         gate = Gate(
             specs,
             for_callers,
-            proposing,
+            approvals.load_proposing,
             as_caller=for_callers.as_caller,
             as_beginner=for_callers.as_beginner,
             fair_use=_fair_use(settings.call_limits, base.state, tasks),
         )
-        executor = ProposalExecutor(
-            gate, proposing, services, for_callers, runner=holder_name(), recover=partial(finish_acts, base)
-        )
-        approvals = Decisions(executor, proposing, prevent_self_review=settings.prevent_self_review)
         callers = Callers(
             base.state,
             os_user(),
@@ -263,7 +271,7 @@ async def open_app(
                 settings,
                 specs,
                 gate=gate,
-                approvals=approvals,
+                load_approvals=approvals.load_decisions,
                 services=for_callers,
                 callers=callers,
                 key=key,
@@ -283,14 +291,14 @@ async def open_app(
         tasks.start_soon(ledger.run)
         tasks.start_soon(announce_changes)
         tasks.start_soon(watch_after_writes)
-        tasks.start_soon(review.run, for_callers, approvals)
+        tasks.start_soon(review.run, for_callers, approvals.load_decisions)
         Background(
             base=base,
             settings=settings,
             services=services,
             notices=services,
-            approvals=approvals,
-            executor=executor,
+            load_approvals=approvals.load_decisions,
+            load_executor=approvals.load_executor,
             model=model,
             holder=holder_name(),
             reaches_services=bool(connectors),
@@ -299,7 +307,9 @@ async def open_app(
             commits=commits,
         ).start(tasks)
         try:
-            yield App(lambda: served().server, services, for_callers, gate, base, approvals, review, callers)
+            yield App(
+                lambda: served().server, services, for_callers, gate, base, approvals.load_decisions, review, callers
+            )
         finally:
             if commits is not None:
                 await commits.last()
@@ -309,7 +319,7 @@ async def open_app(
 
 def _fair_use(limits: CallLimits, state: StateStore, tasks: TaskGroup) -> FairUse:
     """Return the admission of calls, whose counts the processes of a service exchange in the background."""
-    counts = CallCounts(limits.bounds, state.tables, utc_now) if limits.bounds else None
+    counts = call_counts.CallCounts(limits.bounds, state.tables, utc_now) if limits.bounds else None
     if counts is not None:
         tasks.start_soon(counts.run)
     return FairUse(counts, limits.at_once)

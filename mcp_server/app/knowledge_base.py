@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from knowledge.errors import DatabaseRefused
 from knowledge.extras import install_command
-from knowledge.git.commit_records import CommitRecords
 from knowledge.history.past_states import PastStates
 from knowledge.index.outage_mark import OutageMark
 from knowledge.index.store.sqlite import SqliteIndexStore
@@ -38,6 +37,7 @@ from mcp_server.workers.index_steps import PagesApart, linked_documents_in
 from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
+    from knowledge.git import commit_records
     from knowledge.index import indexer as indexers
     from knowledge.index.indexer import Indexer
     from knowledge.search import tiers as page_tiers
@@ -73,6 +73,7 @@ else:
     model_locations = LateModule("mcp_server.models.locations")
     link_graphs = LateModule("mcp_server.web.link_graph.graphs")
     reading_views = LateModule("mcp_server.app.access.reading_views")
+    commit_records = LateModule("knowledge.git.commit_records")
 
 logger = logging.getLogger("knowledge_forge")
 
@@ -347,7 +348,7 @@ async def open_base(
                 now=utc_now,
                 sources=sources,
                 runner=workers,
-                commit_records=CommitRecords(state.tables),
+                commit_records=commit_records.CommitRecords(state.tables),
                 judge=judge,
                 excluded=settings.exclude,
                 copy=copy,

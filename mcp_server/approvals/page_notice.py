@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
 
 from knowledge.errors import KnowledgeError
-from knowledge.state.ports import StateStore
-from knowledge.trust.ports import Proposal
 
 if TYPE_CHECKING:
+    from knowledge.state.ports import StateStore
+    from knowledge.trust.ports import Proposal
     from mcp_server.app.settings.settings import Settings
     from mcp_server.approvals.approvers import Approvals
     from mcp_server.ports import SiteServices
@@ -55,7 +56,7 @@ class Review:
         with anyio.move_on_after(1.0):
             await self._shown.wait()
 
-    async def run(self, services: SiteServices, approvals: Approvals) -> None:
+    async def run(self, services: SiteServices, load_approvals: Callable[[], Approvals]) -> None:
         """Show the page as soon as something waits, unless another process shows it, until cancelled."""
         # Over stdio each host starts a server, and most of them never have to load what the page takes.
         if self._settings.http is None:
@@ -63,6 +64,6 @@ class Review:
         try:
             from mcp_server.web.server import show
 
-            await show(services, approvals, self._settings, self._shown)
+            await show(services, load_approvals(), self._settings, self._shown)
         except (ImportError, KnowledgeError, OSError):
             logger.exception("the review page cannot be shown; decide with `knowledge-forge review`")

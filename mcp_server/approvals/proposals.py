@@ -22,7 +22,7 @@ from mcp_server.gate.canonical_json import canonical, canonical_text
 from mcp_server.gate.host_registration import Principal
 from mcp_server.gate.policy import POLICY, Propose, Trust, waiting
 from mcp_server.ports import ElicitationServices
-from mcp_server.toolsets.spec import AnySpec, CallPreview, CallsDoNotJoin
+from mcp_server.toolsets.spec import AnySpec, CallPlan, CallPreview, CallsDoNotJoin
 
 LIFETIME = timedelta(days=7)
 MOST_PENDING = 20  # of one principal
@@ -56,6 +56,20 @@ class ProposalDraft:
     why: str
     origin: str | None = None
     places: tuple[str, ...] = ()
+
+
+def claims_draft(
+    spec: AnySpec, asked: Mapping[str, Any], settling: CallPlan[Any], against: Sequence[str], *, held: int
+) -> ProposalDraft:
+    """Return the draft of a proposal to let a call's claims replace the texts that they contradict.
+
+    `settling` is the plan that replaces those texts, which `against` has.
+    """
+    if settling.preview is None:
+        raise TypeError(f"{spec.name} made no preview")
+    why = "The new text contradicts existing text. Approving replaces it"
+    arguments, shown = {**asked, AGAINST: list(against)}, with_plain_answer(spec, settling.preview)
+    return ProposalDraft("flag", [arguments], shown, int(spec.level_for(settling)), int(held), why)
 
 
 def hash_of(proposal: Proposal) -> str:

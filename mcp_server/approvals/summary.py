@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from knowledge.trust.ports import Proposal, ProposalVerdict
+if TYPE_CHECKING:
+    from knowledge.trust.ports import Proposal, ProposalVerdict
+
 
 Address = Callable[[], Awaitable[str | None]]
 """Returns the review page's address without a login, or None while no process shows the page."""

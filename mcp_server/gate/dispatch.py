@@ -21,8 +21,6 @@ from knowledge.errors import KnowledgeError, OutcomeUnknown, UnmarksNow
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
 from knowledge.telemetry.operations import DONE, Operation
-from knowledge.trust.ports import Proposal
-from mcp_server.approvals.proposals import AGAINST, ProposalDraft, Proposing, with_plain_answer
 from mcp_server.approvals.summary import proposed, summary
 from mcp_server.fair_use.admission import FairUse
 from mcp_server.gate.caller import Call
@@ -39,13 +37,20 @@ from mcp_server.gate.trust.folder_rights import (
     require_right,
     without_hidden_sources,
 )
-from mcp_server.gate.trust.scores import grant_of, trust_record_of
+from mcp_server.late_module import LateModule
 from mcp_server.ports import GateServices
 from mcp_server.protocol.wire_errors import LONGEST_MESSAGE, short
 from mcp_server.toolsets.spec import AnySpec, BadArguments, CallPlan, CallPreview
 
 if TYPE_CHECKING:
     from agents.engine.progress.position import JourneyPosition
+    from knowledge.trust.ports import Proposal
+    from mcp_server.approvals import proposals
+    from mcp_server.approvals.proposals import Proposing
+    from mcp_server.gate.trust import scores
+else:
+    proposals = LateModule("mcp_server.approvals.proposals")
+    scores = LateModule("mcp_server.gate.trust.scores")
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -115,7 +120,7 @@ class Gate:
         self,
         specs: Sequence[AnySpec],
         services: GateServices,
-        proposing: Proposing,
+        load_proposing: Callable[[], Proposing],
         *,
         clock: Callable[[], float] = time.monotonic,
         fair_use: FairUse | None = None,
@@ -124,7 +129,7 @@ class Gate:
     ) -> None:
         self.fair_use = fair_use or FairUse()
         self._specs: Mapping[str, AnySpec] = {spec.name: spec for spec in specs}
-        self._services, self._proposing, self._clock = services, proposing, clock
+        self._services, self._load_proposing, self._clock = services, load_proposing, clock
         self._journey_hook = JourneyHook(services)
         self._address = services.review_address
         self.as_caller = as_caller
@@ -345,7 +350,7 @@ class Gate:
                 # The proposal is made and shows both sides. The contradiction is recorded when the claim is sent again.
                 logger.exception("the contradictions that %s found cannot be recorded now", spec.name)
             return self.answered({**content, "proposal": await summary(flagged, self._address)})
-        proposal = await self._proposing.call(
+        proposal = await self._load_proposing().call(
             spec, call, asked.model_dump(mode="json"), shown=replace(shown, answer=content), decision=decision
         )
         answer = proposed(content, proposal, await summary(proposal, self._address))
@@ -386,15 +391,10 @@ class Gate:
         if left is None:
             return None
         settling, against = left
-        if settling.preview is None:
-            raise TypeError(f"{spec.name} made no preview")
         grant = await self._grant(call.principal, Trust.READ, began=call.began)
         held = limited(grant, call.principal.reach, spec.toolset).level
-        why = "The new text contradicts existing text. Approving replaces it"
-        arguments = {**asked.model_dump(mode="json"), AGAINST: list(against)}
-        shown = with_plain_answer(spec, settling.preview)
-        draft = ProposalDraft("flag", [arguments], shown, int(spec.level_for(settling)), int(held), why)
-        return await self._proposing.claims(spec, call, draft)
+        draft = proposals.claims_draft(spec, asked.model_dump(mode="json"), settling, against, held=held)
+        return await self._load_proposing().claims(spec, call, draft)
 
     async def decide(
         self,
@@ -430,7 +430,9 @@ class Gate:
         # Taken before the read: a read by another call that started before this call began may return an outdated record.
         asked_at = self._clock()
         try:
-            grant = grant_of(await trust_record_of(self._services.state, principal, now=self._services.now()))
+            grant = scores.grant_of(
+                await scores.trust_record_of(self._services.state, principal, now=self._services.now())
+            )
         except Exception:
             if known is None or needed > Trust.READ or asked_at - at > REMEMBERED_S:
                 raise

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from knowledge.errors import StorageError
-from knowledge.trust.ports import Proposal
 from mcp_server.gate.caller import Call
 from mcp_server.late_module import LateModule
 from mcp_server.ports import GateServices, ListedTool
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from agents.engine.evidence import shown
     from agents.engine.progress.position import JourneyPosition
     from agents.prompts import ahead as prompts
+    from knowledge.trust.ports import Proposal
 else:
     events = LateModule("agents.engine.events")
     shown = LateModule("agents.engine.evidence.shown")

@@ -12,15 +12,16 @@ import anyio.to_thread
 
 from knowledge.errors import StorageError
 from knowledge.pages.claim_source import FETCHED_KINDS, SERVICES, source_kind, vouched
-from knowledge.pages.markdown.passages import passages
 from knowledge.state.ports import StateStore
-from knowledge.trust.codec import MOST_PASSAGES, PASSAGES_KEPT
+from knowledge.state.retention.passages import MOST_PASSAGES, PASSAGES_KEPT
 from mcp_server.late_module import LateModule
 
 if TYPE_CHECKING:
     from knowledge.merge.evidence import confidence
+    from knowledge.pages.markdown import passages as passage_digests
 else:
     confidence = LateModule("knowledge.merge.evidence.confidence")
+    passage_digests = LateModule("knowledge.pages.markdown.passages")
 
 logger = logging.getLogger("knowledge_forge.gate")
 
@@ -98,7 +99,9 @@ class Taints:
         # A caller that read nothing untrusted can repeat nothing, so the text need not be cut into sentences and looked up.
         if not await self._state.trust.taints(principal, "", since=since):
             return {}
-        found = await self._state.trust.passages(principal, await anyio.to_thread.run_sync(passages, text), since=since)
+        found = await self._state.trust.passages(
+            principal, await anyio.to_thread.run_sync(passage_digests.passages, text), since=since
+        )
         counted = await self.counted(dict.fromkeys(found.values(), self._now()))
         return {digest: origin for digest, origin in found.items() if origin in counted}
 
@@ -238,7 +241,7 @@ def _origin_in(node: Mapping[str, Any], toolset: str) -> str:
 
 
 def _passages_of(texts: Sequence[tuple[str, str]]) -> dict[bytes, str]:
-    found = ((digest, origin) for origin, text in texts for digest in passages(text))
+    found = ((digest, origin) for origin, text in texts for digest in passage_digests.passages(text))
     return dict(islice(found, MOST_PASSAGES))
 
 

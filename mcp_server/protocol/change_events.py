@@ -26,7 +26,7 @@ from mcp_types.version import is_version_at_least
 from knowledge.pages.paths import AGENTS_FOLDER, SKILLS_FOLDER, ancestors
 from knowledge.state.client_notes import MOST_SUBSCRIPTIONS, TOPIC, ClientNotes
 from knowledge.state.ports import Event, StateStore
-from mcp_server.protocol.gate_extension import MULTI_ROUND
+from mcp_server.protocol.calls.results import MULTI_ROUND
 from mcp_server.protocol.reach.requests import LISTEN
 from mcp_server.protocol.reach.subscribers import NOBODY, MayHear, ReadersBus, everybody_may, hearer
 from mcp_server.protocol.resources import DOC_URI, MAP_URI, PROPOSAL_URI

@@ -5,24 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.mcpserver.resources import ResourceSecurity
 
 from knowledge.errors import KnowledgeError
-from knowledge.history.audit.chain import fields_of
-from knowledge.history.ports import AuditRecord, AuditScan
 from mcp_server.approvals.summary import summary
-from mcp_server.approvals.views.askers import own_proposal
 from mcp_server.gate.caller import caller
 from mcp_server.gate.handles import without_handles
 from mcp_server.gate.taint import origin_of
 from mcp_server.gate.trust.folder_rights import without_hidden_sources
+from mcp_server.late_module import LateModule
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.cards.extension import add_cards
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.offers.resources import add_journey_resources
 from mcp_server.toolsets.runs.resources import add_run_resources
+
+if TYPE_CHECKING:
+    from knowledge.history import ports as ledger_ports
+    from knowledge.history.audit import chain as audit_chain
+    from knowledge.history.ports import AuditRecord
+    from mcp_server.approvals.views import askers as proposal_askers
+else:
+    ledger_ports = LateModule("knowledge.history.ports")
+    audit_chain = LateModule("knowledge.history.audit.chain")
+    proposal_askers = LateModule("mcp_server.approvals.views.askers")
 
 MAP_URI = "kb://map/"
 DOC_URI = "kb://doc/"
@@ -112,12 +121,13 @@ async def _all_recent(services: ProtocolServices) -> Sequence[AuditRecord]:
 
 async def _own_recent(services: ProtocolServices) -> Sequence[AuditRecord]:
     """Return the newest records of acts on pages that the caller may read, and of the caller's own acts, newest first."""
-    who, found = caller.get(), list[AuditRecord]()
+    found: list[AuditRecord] = []
+    who = caller.get()
     before = (await services.state.ledger.chain_end())[0] + 1
     while len(found) < MOST_RECENT:
-        records = await services.state.ledger.scan(AuditScan(before), limit=MOST_RECENT)
+        records = await services.state.ledger.scan(ledger_ports.AuditScan(before), limit=MOST_RECENT)
         for record in records:
-            fields = fields_of(record)
+            fields = audit_chain.fields_of(record)
             if fields.get("changes") or (who is not None and fields.get("principal") == who.id):
                 found.append(record)
         if len(records) < MOST_RECENT:
@@ -143,7 +153,7 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
         if not services.access.reads_all:
             hidden |= COUNTING
         for record in records:
-            fields = fields_of(record) or {"unreadable": True}
+            fields = audit_chain.fields_of(record) or {"unreadable": True}
             fields = without_handles(fields) if shared else fields
             fields = fields if services.access.reads_all else without_hidden_sources(fields, services.access)
             shown.append({name: value for name, value in fields.items() if name not in hidden})
@@ -151,7 +161,9 @@ def _add_records(server: ForgeServer, services: ProtocolServices) -> None:
 
     async def proposal(proposal_id: str) -> str:
         who = caller.get()
-        found = await own_proposal(services.state.trust, proposal_id, who.id) if who is not None else None
+        found = (
+            await proposal_askers.own_proposal(services.state.trust, proposal_id, who.id) if who is not None else None
+        )
         if found is None:
             raise ResourceNotFoundError(f"you made no proposal {proposal_id[:40]!r}")
         shown = await summary(found, services.review_address, whole=True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from knowledge.errors import DatabaseUnavailable, EmbedderUnavailable
-from knowledge.index.ports import IndexedPages, PageBatch
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.pages.vault import Vault
 from mcp_server.app.allocator import return_freed_memory
@@ -23,7 +22,7 @@ from mcp_server.workers.pool import Workers
 if TYPE_CHECKING:
     from knowledge.index.embed.ports import Embedder
     from knowledge.index.embed.static import StaticEmbedder
-    from knowledge.index.ports import KeywordIndex
+    from knowledge.index.ports import IndexedPages, KeywordIndex, PageBatch
     from knowledge.search.maps.page_health import PageHealth
     from knowledge.state.ports import IndexIdentity, IndexPosition, LinkedDocument
     from mcp_server.app.factories import keywords

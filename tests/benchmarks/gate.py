@@ -29,7 +29,8 @@ from mcp_server.gate.caller import Call
 from mcp_server.gate.dispatch import CallAnswered
 from mcp_server.gate.host_registration import Principal, enrol, os_user
 from mcp_server.gate.trust.scores import grant
-from mcp_server.protocol.gate_extension import GateExtension, as_result
+from mcp_server.protocol.calls.results import as_result
+from mcp_server.protocol.gate_extension import GateExtension
 from tests.benchmarks.handbook import write_section
 from tests.support.knowledge_bases.folders import write
 

@@ -45,7 +45,7 @@ def at_round(app: App, number: int) -> App:
     """Return the app at the time of that round."""
     services = replace(app.services, now=lambda: datetime.now(UTC) + BETWEEN * number)
     app.approvals._executor.services = services
-    app.gate._services = app.gate._proposing._services = services
+    app.gate._services = app.gate._load_proposing()._services = services
     return app
 
 

@@ -14,7 +14,6 @@ from mcp.server.request_state import RequestStateSecurity
 from knowledge.state.client_notes import ClientNotes
 from mcp_server import VERSION
 from mcp_server.app.settings.settings import Settings
-from mcp_server.approvals.decisions import Decisions
 from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import TOKENLESS, Principal, digest
 from mcp_server.gate.trust.callers import Callers
@@ -31,6 +30,7 @@ from mcp_server.toolsets.spec import AnySpec
 from mcp_server.transport.sign_in.bearer import bearer, user_of
 
 if TYPE_CHECKING:
+    from mcp_server.approvals.decisions import Decisions
     from mcp_server.transport.sessions import manager as session_managers
     from mcp_server.transport.sessions import session_ids
 else:
@@ -63,7 +63,7 @@ def served_protocol(
     specs: Sequence[AnySpec],
     *,
     gate: Gate,
-    approvals: Decisions,
+    load_approvals: Callable[[], Decisions],
     services: AllServices,
     callers: Callers,
     key: bytes,
@@ -76,7 +76,7 @@ def served_protocol(
     """
     notes = ClientNotes(services.state.tables, services.now)
     bus, sessions = ReadersBus(may_hear), SessionSubscribers(notes, may_hear)
-    seams = Seams(gate, _identifier(settings, callers), approvals, services)
+    seams = Seams(gate, _identifier(settings, callers), load_approvals, services)
     built = _server(specs, seams, bus, _request_state(settings, key))
     built.named, built.spec_of = callers.named, gate.spec
     built.shows_all = lambda: services.access.reads_all

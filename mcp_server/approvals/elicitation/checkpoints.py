@@ -34,8 +34,6 @@ else:
 
 logger = logging.getLogger("knowledge_forge.gate")
 
-TOOL = "journey_submit"
-"""The tool whose answer may be a question to a person."""
 ASKED = "checkpoint:"
 """The prefix of the state of a checkpoint's question. Version and journey follow."""
 LONGEST_SHOWN = 6_000
@@ -80,7 +78,7 @@ class CheckpointQuestion:
 
 
 def question_in(content: Mapping[str, Any]) -> CheckpointQuestion | None:
-    """Return the question that an answer of `TOOL` leaves to a person, or None."""
+    """Return the question that an answer of `journey_submit` leaves to a person, or None."""
     if content.get("state") != "waiting" or not content.get("checkpoint"):
         return None
     return CheckpointQuestion(str(content["journey_id"]), int(content["version"]))

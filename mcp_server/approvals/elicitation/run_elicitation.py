@@ -17,6 +17,7 @@ import anyio
 from knowledge.errors import KnowledgeError
 from mcp_server.approvals.approvers import Approvals, Approver
 from mcp_server.approvals.elicitation import proposal_form
+from mcp_server.approvals.elicitation.asking_tools import AGENT_RUN
 from mcp_server.approvals.elicitation.proposal_form import ElicitationForm, FormReply
 from mcp_server.approvals.summary import summary
 from mcp_server.approvals.wait import until
@@ -43,7 +44,6 @@ else:
 
 logger = logging.getLogger("knowledge_forge.gate")
 
-TOOL = "agent_run"
 """The tool whose answer may say that a run waits."""
 ASKED = "run:"
 """The prefix of the state of a run's question. Its round, the run, and the question or proposal follow."""
@@ -97,13 +97,13 @@ class _PersonAnswer:
 
 
 def run_in(content: Mapping[str, Any]) -> str:
-    """Return the run that waits for a person according to an answer of `TOOL`; "" if none does."""
+    """Return the run that waits for a person according to an answer of `agent_run`; "" if none does."""
     return str(content.get("run_id") or "") if content.get("status") in ("asking", "proposed") else ""
 
 
 def begun_in(tool: str, content: Mapping[str, Any]) -> str:
     """Return the run that continues in the background according to an answer of that tool; "" if none does."""
-    return str(content.get("run_id") or "") if tool == TOOL and content.get("status") == "running" else ""
+    return str(content.get("run_id") or "") if tool == AGENT_RUN and content.get("status") == "running" else ""
 
 
 def question_of(state: str) -> RunQuestion | None:

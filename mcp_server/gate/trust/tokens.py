@@ -10,10 +10,9 @@ import re
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from knowledge.errors import KnowledgeError
-from knowledge.trust.ports import BearerToken
 from mcp_server.gate.host_registration import (
     TOKEN_HOLDER,
     BadHostName,
@@ -23,6 +22,13 @@ from mcp_server.gate.host_registration import (
     digest,
 )
 from mcp_server.gate.policy import Limits, Reach, Trust
+from mcp_server.late_module import LateModule
+
+if TYPE_CHECKING:
+    from knowledge.trust import ports as trust_ports
+    from knowledge.trust.ports import BearerToken
+else:
+    trust_ports = LateModule("knowledge.trust.ports")
 
 PREFIX = "kf_"
 ID_BYTES = 6
@@ -71,7 +77,7 @@ def token_of(arguments: Mapping[str, Any], *, by: str, now: datetime) -> BearerT
     expires_at = None if expires is None else datetime.fromisoformat(str(expires))
     if expires_at is not None and expires_at <= now:
         raise BadToken("the token would have expired already")
-    return BearerToken(
+    return trust_ports.BearerToken(
         id=str(arguments["id"]),
         name=name,
         digest=bytes.fromhex(str(arguments["secret_digest"])),

@@ -16,7 +16,8 @@ from mcp_server.gate.caller import caller
 from mcp_server.gate.dispatch import CLOSED, Gate
 from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Limits, Refuse, Trust
-from mcp_server.protocol.gate_extension import REFUSED, Identify
+from mcp_server.protocol.calls.results import REFUSED
+from mcp_server.protocol.gate_extension import Identify
 
 logger = logging.getLogger("knowledge_forge.gate")
 

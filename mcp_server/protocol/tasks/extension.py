@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
@@ -12,17 +12,20 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequestParams, CallToolResult
 
 from knowledge.errors import KnowledgeError
+from mcp_server.approvals.elicitation.asking_tools import AGENT_RUN
 from mcp_server.approvals.elicitation.client_features import may_ask
 from mcp_server.gate.caller import caller
 from mcp_server.gate.host_registration import Principal
-from mcp_server.protocol.gate_extension import ASKED, REFUSED, Identify
-from mcp_server.protocol.tasks.states import AGENT_RUN, BadAnswer, NoSuchTask, ProtocolTasks
+from mcp_server.protocol.calls.results import ASKED, REFUSED
+from mcp_server.protocol.gate_extension import Identify
 from mcp_server.protocol.tasks.wire import (
     CANCEL,
     GET,
     IDENTIFIER,
     UPDATE,
     VERSIONS,
+    BadAnswer,
+    NoSuchTask,
     TaskParams,
     UpdateParams,
     declared,
@@ -32,6 +35,9 @@ from mcp_server.protocol.tasks.wire import (
     require_named,
 )
 from mcp_server.protocol.wire_errors import short
+
+if TYPE_CHECKING:
+    from mcp_server.protocol.tasks.states import ProtocolTasks
 
 logger = logging.getLogger("knowledge_forge.tasks")
 
@@ -46,8 +52,12 @@ class TasksExtension(Extension):
 
     identifier = IDENTIFIER
 
-    def __init__(self, tasks: ProtocolTasks, identify: Identify) -> None:
-        self._tasks, self._identify = tasks, identify
+    def __init__(self, load_tasks: Callable[[], ProtocolTasks], identify: Identify) -> None:
+        self._load_tasks, self._identify = load_tasks, identify
+
+    @property
+    def _tasks(self) -> ProtocolTasks:
+        return self._load_tasks()
 
     def methods(self) -> Sequence[MethodBinding]:
         """Return the three methods of the extension, for the protocol versions that have it."""

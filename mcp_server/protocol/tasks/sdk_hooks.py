@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.context import ServerMiddleware
 from mcp.server.extension import Extension
 from mcp.server.subscriptions import SubscriptionBus
 
-from mcp_server.approvals.approvers import Approvals
 from mcp_server.gate.dispatch import Gate
+from mcp_server.late_module import LateModule
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.cards.extension import CardsExtension, with_cards
 from mcp_server.protocol.gate_extension import GateExtension, Identify
 from mcp_server.protocol.reach.requests import refusing
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.protocol.tasks.extension import TasksExtension
-from mcp_server.protocol.tasks.states import ProtocolTasks
 from mcp_server.protocol.tasks.subscriptions import TaskListening
+
+if TYPE_CHECKING:
+    from mcp_server.approvals.approvers import Approvals
+    from mcp_server.protocol.tasks import states
+    from mcp_server.protocol.tasks.states import ProtocolTasks
+else:
+    # Only for clients that know tasks.
+    states = LateModule("mcp_server.protocol.tasks.states")
 
 
 @dataclass(frozen=True)
@@ -29,18 +36,21 @@ class Seams:
 
     gate: Gate
     identify: Identify
-    approvals: Approvals
+    load_approvals: Callable[[], Approvals]
     services: ProtocolServices
 
     @cached_property
+    def _tasks(self) -> ProtocolTasks:
+        return states.ProtocolTasks(self.gate, self.load_approvals(), self.services)
+
     def tasks(self) -> ProtocolTasks:
-        """The tasks of all callers."""
-        return ProtocolTasks(self.gate, self.approvals, self.services)
+        """Return the tasks of all callers, made on first use."""
+        return self._tasks
 
     @property
     def extensions(self) -> Sequence[Extension]:
         """The extensions that answer calls, outermost first."""
-        gate = GateExtension(self.gate, self.identify, self.approvals, self.services)
+        gate = GateExtension(self.gate, self.identify, self.load_approvals, self.services)
         return (CardsExtension(self.services), TasksExtension(self.tasks, self.identify), gate)
 
     @property

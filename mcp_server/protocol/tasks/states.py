@@ -23,6 +23,7 @@ from knowledge.trust.ports import Proposal
 from mcp_server.absent import NotConfigured
 from mcp_server.approvals.approvers import Approvals, CannotDecide
 from mcp_server.approvals.elicitation import proposal_form, run_elicitation
+from mcp_server.approvals.elicitation.asking_tools import AGENT_RUN
 from mcp_server.approvals.elicitation.proposal_form import FormReply
 from mcp_server.approvals.proposals import begun_by, one_line, scopes_of
 from mcp_server.approvals.summary import summary
@@ -30,8 +31,8 @@ from mcp_server.gate.dispatch import Gate
 from mcp_server.gate.host_registration import Principal
 from mcp_server.late_module import LateModule
 from mcp_server.ports import ProtocolServices
-from mcp_server.protocol.gate_extension import as_result
-from mcp_server.protocol.tasks.wire import MOST_ID, WAITING_MS, ProtocolTask, TaskForm
+from mcp_server.protocol.calls.results import as_result
+from mcp_server.protocol.tasks.wire import MOST_ID, WAITING_MS, BadAnswer, NoSuchTask, ProtocolTask, TaskForm
 from mcp_server.protocol.wire_errors import without_surrogates
 from mcp_server.toolsets.runs.decision_notes import chain_of
 
@@ -50,29 +51,10 @@ else:
 
 logger = logging.getLogger("knowledge_forge.tasks")
 
-AGENT_RUN = run_elicitation.TOOL
 REMEMBERED = timedelta(days=3_650)  # in effect forever; a stored time needs an end
 CANCELLED = "the client cancelled the task"
 LONGEST_QUESTION = 400
 POINT = "."
-
-
-class NoSuchTask(KnowledgeError):
-    """The caller has no task with that handle."""
-
-    def __init__(self, task: str, also: str = "") -> None:
-        self.task = task
-        super().__init__(
-            f"you have no task {task[:60]!r}{also}; a task can be used only by the caller that was given its handle"
-        )
-
-
-class BadAnswer(KnowledgeError):
-    """A client's answer to a form isn't the result of an elicitation."""
-
-    def __init__(self, key: str) -> None:
-        self.key = key
-        super().__init__(f"the answer to {key[:60]!r} is not the result of an elicitation; nothing was decided")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -30,8 +30,10 @@ from mcp_server.gate.host_registration import Principal, UnknownSecret
 from mcp_server.gate.policy import Refuse, Trust
 from mcp_server.protocol.gate_extension import Identify
 from mcp_server.protocol.tasks.extension import caller_of
-from mcp_server.protocol.tasks.states import NoSuchTask, ProtocolTasks
-from mcp_server.protocol.tasks.wire import MOST_LISTENED, TOLD, detailed, require_declared
+from mcp_server.protocol.tasks.wire import MOST_LISTENED, TOLD, NoSuchTask, detailed, require_declared
+
+if TYPE_CHECKING:
+    from mcp_server.protocol.tasks.states import ProtocolTasks
 
 logger = logging.getLogger("knowledge_forge.tasks")
 
@@ -43,10 +45,19 @@ class TaskListening(ListenHandler):
     """The SDK's handler, which also reports tasks. It acknowledges only the tasks that are the caller's own."""
 
     def __init__(
-        self, bus: SubscriptionBus, tasks: ProtocolTasks, gate: Gate, state: StateStore, identify: Identify
+        self,
+        bus: SubscriptionBus,
+        load_tasks: Callable[[], ProtocolTasks],
+        gate: Gate,
+        state: StateStore,
+        identify: Identify,
     ) -> None:
         super().__init__(bus)
-        self._tasks, self._gate, self._state, self._identify = tasks, gate, state, identify
+        self._load_tasks, self._gate, self._state, self._identify = load_tasks, gate, state, identify
+
+    @property
+    def _tasks(self) -> ProtocolTasks:
+        return self._load_tasks()
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams

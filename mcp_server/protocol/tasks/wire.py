@@ -18,6 +18,7 @@ from mcp_types import HEADER_MISMATCH, ElicitRequest, ElicitRequestFormParams, R
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ConfigDict
 
+from knowledge.errors import KnowledgeError
 from knowledge.history.timestamps import utc_text
 
 IDENTIFIER = "io.modelcontextprotocol/tasks"
@@ -34,6 +35,24 @@ WORKING_MS, WAITING_MS = 1_000, 5_000
 Status = Literal["working", "input_required", "completed", "cancelled"]
 """The protocol also has `failed`, for a JSON-RPC error after the handle. Here such errors are answered before a handle is given."""
 OVER: tuple[Status, ...] = ("completed", "cancelled")
+
+
+class NoSuchTask(KnowledgeError):
+    """The caller has no task with that handle."""
+
+    def __init__(self, task: str, also: str = "") -> None:
+        self.task = task
+        super().__init__(
+            f"you have no task {task[:60]!r}{also}; a task can be used only by the caller that was given its handle"
+        )
+
+
+class BadAnswer(KnowledgeError):
+    """A client's answer to a form isn't the result of an elicitation."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"the answer to {key[:60]!r} is not the result of an elicitation; nothing was decided")
 
 
 class TaskParams(RequestParams):

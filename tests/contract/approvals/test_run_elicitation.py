@@ -41,7 +41,7 @@ from mcp_server.cli.trust.acts import enrol
 from mcp_server.gate.caller import Call
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import freeze, grant
-from mcp_server.protocol import gate_extension
+from mcp_server.protocol.calls import host_questions
 from mcp_server.runs.daily_limit import Day, DayBounds
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call as Use
@@ -420,7 +420,7 @@ async def test_a_form_that_is_open_when_the_state_database_goes_away_ends_with_t
 
     async with hosting(tmp_path, "legacy", forever) as host:
         await grant(host.app.base.state, OURS, 2, by="ann", now=utc_now())
-        monkeypatch.setattr(gate_extension, "closed", away)
+        monkeypatch.setattr(host_questions, "closed", away)
         told = await host.writer.refused("kb_merge", path="guides/release.md", content="# Release\n\nBy hand.\n")
         assert told == "kb_merge: the connection is lost"
         assert len(await host.proposals("pending")) == 1

@@ -26,7 +26,7 @@ from mcp_server.gate.dispatch import CallAnswered, CallFailed, Gate
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, BadHostName, Principal, enrol, os_user
 from mcp_server.gate.policy import Trust
 from mcp_server.gate.trust.scores import BadGrant, freeze, grant
-from mcp_server.protocol.gate_extension import REFUSED
+from mcp_server.protocol.calls.results import REFUSED
 from mcp_server.toolsets.spec import Arguments, CallPlan, CallPreview, ToolSpec
 from tests.support.knowledge_bases.folders import write
 from tests.support.roads.road import connect, opened
@@ -203,7 +203,7 @@ async def test_without_a_state_store_acts_are_refused_and_reads_continue_for_a_m
     async with noting(settings) as app:
         now = 1000.0
         services = app.services
-        gate = Gate([NOTE, *app.gate._specs.values()], services, app.gate._proposing, clock=lambda: now)
+        gate = Gate([NOTE, *app.gate._specs.values()], services, app.gate._load_proposing, clock=lambda: now)
         me = Call(Principal(ME, UNENROLLED))
         assert isinstance(await gate.dispatch("kb_read", {"path": "long.md"}, me), CallAnswered)
         gate._services = replace(services, state=Unreachable())  # type: ignore[arg-type]  # only what the gate asks
@@ -243,7 +243,7 @@ async def test_trust_is_read_once_for_a_call_and_again_where_planning_took_long(
             await freeze(services.state, ME_AT_CURSOR.id, by="ann", now=utc_now(), reason="meanwhile")
             return await plan(there, call, asked)
 
-        gate = Gate([replace(NOTE, plan=plan_and_lose_trust)], services, app.gate._proposing, clock=clock)
+        gate = Gate([replace(NOTE, plan=plan_and_lose_trust)], services, app.gate._load_proposing, clock=clock)
         gate._services = replace(services, state=Counted())  # type: ignore[arg-type]  # only what the gate asks
         answer = await gate.dispatch("note", {"text": "x"}, Call(ME_AT_CURSOR))
         assert seen.count(ME_AT_CURSOR.id) == reads
@@ -277,7 +277,7 @@ async def test_another_calls_late_read_of_trust_does_not_count_for_this_one(sett
             earlier_is_done.set()
 
         tools = [replace(NOTE, name="quick"), replace(NOTE, plan=wait_for_the_other)]
-        gate = Gate(tools, services, app.gate._proposing, fair_use=FairUse(of_one=2))
+        gate = Gate(tools, services, app.gate._load_proposing, fair_use=FairUse(of_one=2))
         gate._services = replace(services, state=Slow())  # type: ignore[arg-type]  # only what the gate asks
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(earlier)

@@ -42,7 +42,7 @@ from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
 from mcp_server.gate.host_registration import TOKENLESS, UNENROLLED, Principal, os_user
 from mcp_server.gate.trust.scores import BadGrant, freeze, grant
-from mcp_server.protocol.gate_extension import QUESTION
+from mcp_server.protocol.calls.host_questions import QUESTION
 from tests.contract.gate.test_trust_gradient import ERAS, ROOT, Forms, serving
 from tests.doubles.provider_turns import said
 from tests.support.agents.small_agents import Only, noting

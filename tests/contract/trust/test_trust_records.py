@@ -13,7 +13,7 @@ import pytest
 
 from knowledge.errors import ProposalSettled, TooManyPending
 from knowledge.state.ports import StateStore
-from knowledge.trust.codec import MOST_PASSAGES
+from knowledge.state.retention.passages import MOST_PASSAGES
 from knowledge.trust.ports import AskerLine, BearerToken, JoinedAsker, Proposal, TrustChange, TrustRecord, TrustRecords
 from tests.support.state.decisions import ADA, ODD, approved, no, note, passkey, proposal, put, sound, yes
 from tests.support.state.ledgers import DAY, MINUTE, NOW, change, entry, intent, revision

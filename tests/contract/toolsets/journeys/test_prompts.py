@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -138,28 +139,54 @@ async def test_an_agent_of_this_program_is_not_loaded_for_a_list(
         }.items()
 
 
-def test_a_server_starts_without_modules_that_only_some_calls_need() -> None:
+def test_a_server_starts_without_modules_that_only_some_calls_need(settings: Settings) -> None:
     """Every host waits for what is loaded at the start, whether it leads journeys, merges and decides or not."""
-    loaded = "mcp_server.app.composition, mcp_server.app.factories.protocol_server"
-    later = ("agents", "knowledge.contradictions", "knowledge.merge.claims", "knowledge.writing.files")
-    assert loaded_with(loaded, later) == "[]"
+    opened_here = f"""
+        async def open_here():
+            here = Settings(kb=Path({str(settings.kb)!r}), state_dir=Path({str(settings.state_dir)!r}), open_browser=False)
+            async with open_app(here) as app:
+                assert app.server
+                show_loaded()
+
+        import anyio
+        from pathlib import Path
+        from mcp_server.app.composition import open_app
+        from mcp_server.app.settings.settings import Settings
+        anyio.run(open_here)
+    """
+    later = (
+        *("agents", "knowledge.contradictions", "knowledge.merge", "knowledge.writing.files"),
+        *(
+            "knowledge.access.sql",
+            "knowledge.history.sql",
+            "knowledge.outbox.sql",
+            "knowledge.trust.sql",
+            "knowledge.trust.ports",
+        ),
+        *("mcp_server.approvals.decisions", "mcp_server.approvals.proposals", "mcp_server.approvals.views"),
+        *("mcp_server.protocol.calls.host_questions", "mcp_server.protocol.tasks.states"),
+    )
+    assert loaded_by(opened_here, later) == "[]"
 
 
 def test_the_command_that_serves_loads_the_sdk_only_when_it_serves() -> None:
     """`serve --help` need not wait for it, and `serve` first tells Python not to look for cycles among what is loaded."""
-    assert loaded_with("mcp_server.__main__, mcp_server.cli.server.serve", ("mcp", "pydantic")) == "[]"
-
-
-def loaded_with(modules: str, later: tuple[str, ...]) -> str:
-    """Return the names among `later`, and below them, that a new Python has loaded after importing the modules."""
-    found = f"[name for name in sys.modules if f'{{name}}.'.startswith({tuple(f'{name}.' for name in later)})]"
-    said = subprocess.run(
-        [sys.executable, "-c", f"import sys, {modules}; print({found})"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
+    assert (
+        loaded_by("import mcp_server.__main__, mcp_server.cli.server.serve; show_loaded()", ("mcp", "pydantic")) == "[]"
     )
+
+
+def loaded_by(program: str, later: tuple[str, ...]) -> str:
+    """Return what the program prints in a new Python; `show_loaded` prints which of `later`, and what is below them, are loaded."""
+    show = f"""
+        import sys
+
+        def show_loaded():
+            later = {tuple(f"{name}." for name in later)}
+            print([name for name in sys.modules if f"{{name}}.".startswith(later)])
+    """
+    script = dedent(show) + dedent(program)
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     return said.stdout.strip()
 
 

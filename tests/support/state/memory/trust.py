@@ -13,6 +13,7 @@ from knowledge.history.timestamps import aware
 from knowledge.leases import holds
 from knowledge.state.quota.bounds import Quotas
 from knowledge.state.retention.cuts import Shortened
+from knowledge.state.retention.passages import MOST_PASSAGES, PASSAGES_KEPT
 from knowledge.trust.audit_entries import (
     decided,
     forms_noted,
@@ -25,8 +26,6 @@ from knowledge.trust.audit_entries import (
     withdrawn,
 )
 from knowledge.trust.codec import (
-    MOST_PASSAGES,
-    PASSAGES_KEPT,
     RECENT,
     TAINT_KEPT,
     asker_of,
