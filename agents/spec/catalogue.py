@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -11,12 +13,15 @@ import anyio.to_thread
 from agents.catalogue import AgentListing, Catalogue, entries, no_such_agent
 from agents.engine.agent import Agent
 from agents.errors import NoSuchAgent
-from agents.library.skills.team import TeamSkills
-from agents.spec.definition import Definition, defined, name_of
 from agents.spec.files import FOLDER, FOLDERS, MOST_FILES, AgentFiles, ListedFile
 from agents.spec.problems import SpecProblem
 from agents.spec.yaml.values import MOST_BYTES
 from knowledge.errors import KnowledgeError
+
+if TYPE_CHECKING:
+    from agents.library.skills.skill import Skill
+    from agents.library.skills.team import TeamSkills
+    from agents.spec.definition import Definition
 
 MOST_AGENTS = 50
 LOOK_EVERY_S = 1.0
@@ -53,15 +58,29 @@ class TeamCatalogue:
     ) -> None:
         self._beside, self._files, self._tools = beside, files, tools
         self._clock, self._reserved, self._every_s = clock, reserved, every_s
-        self._known, self._skills = _LastLook(), TeamSkills(tools, reserved)
+        self._known = _LastLook()
         self._looked_at: float | None = None
         self._looking = anyio.Lock()
+
+    @cached_property
+    def _team_skills(self) -> TeamSkills:
+        from agents.library.skills.team import TeamSkills  # 4 MB, which a team without agents does not need
+
+        return TeamSkills(self._tools, self._reserved)
+
+    def _skills(self) -> Sequence[Skill]:
+        """Return the skills without known problems, by name."""
+        return self._team_skills.skills(self.definitions) if self._known.contents else ()
+
+    def _skill(self, name: str) -> Agent | None:
+        """Return the skill of that name as an agent; None if it is missing or broken."""
+        return self._team_skills.agent(name, self.definitions) if self._known.contents else None
 
     async def agents(self) -> Sequence[Agent]:
         """Return all agents: the built-in ones, then the team's by name, then its skills."""
         known = await self._fresh()
         own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
-        led = [self._skills.agent(skill.name, self.definitions) for skill in self._skills.skills(self.definitions)]
+        led = [self._skill(skill.name) for skill in self._skills()]
         return [*await self._beside.agents(), *own, *(skill for skill in led if skill)]
 
     async def agent(self, name: str) -> Agent:
@@ -74,7 +93,7 @@ class TeamCatalogue:
             return await self._beside.agent(name)
         known = await self._fresh()
         team = {definition.name: definition.agent for definition in known.definitions.values() if definition.agent}
-        found = team.get(name) or self._skills.agent(name, self.definitions)
+        found = team.get(name) or self._skill(name)
         if found:
             return found
         broken = self._broken(name)
@@ -85,10 +104,12 @@ class TeamCatalogue:
 
     def _broken(self, name: str) -> Sequence[SpecProblem]:
         """Return the problems of the agent of that name, if it is one of the team's."""
+        from agents.spec.definition import name_of  # loads the reader of agents, as `_defined` does
+
         for definition in self._known.definitions.values():
             if definition.name == name:
                 return definition.problems
-        of_skills = self._skills.problems(self.definitions)
+        of_skills = self._team_skills.problems(self.definitions)
         wrong = [*self._known.problems, *(problem for found in of_skills.values() for problem in found)]
         # A problem of the folder itself may be why any agent of the team is missing.
         return [problem for problem in wrong if problem.file == FOLDER or name_of(problem.file) == name]
@@ -101,7 +122,7 @@ class TeamCatalogue:
         """
         known = await self._fresh()
         own = [definition.agent for _, definition in sorted(known.definitions.items()) if definition.agent]
-        return [*own, *self._skills.skills(self.definitions)]
+        return [*own, *self._skills()]
 
     @property
     def definitions(self) -> Sequence[Definition]:
@@ -111,7 +132,7 @@ class TeamCatalogue:
     async def skills(self) -> Mapping[str, Sequence[SpecProblem]]:
         """Return the problems of each file with a skill. This loads the agents that the skills work with."""
         await self._fresh()
-        return self._skills.problems(self.definitions)
+        return self._team_skills.problems(self.definitions)
 
     async def rules(self) -> Mapping[str, Sequence[SpecProblem]]:
         """Return the problems of the file with the team's plan rules; nothing if there is no such file."""
@@ -161,7 +182,11 @@ class TeamCatalogue:
             # A listing ends at the limit, so a full one may lack files.
             if sum(entry.path.startswith(f"{folder}/") for entry in listed) >= MOST_FILES:
                 problems.append(SpecProblem(folder, 1, f"it has {MOST_FILES} files or more; the rest are ignored"))
-        self._skills.look(contents, [definition.name for definition in definitions.values()])
+        if contents or before.contents:
+            skills = await anyio.to_thread.run_sync(
+                lambda: self._team_skills
+            )  # its modules are loaded beside other calls
+            skills.look(contents, [definition.name for definition in definitions.values()])
         self._known = _LastLook(kept, contents, definitions, tuple(dict.fromkeys([*problems, *unread])))
 
     async def _contents(
@@ -186,7 +211,11 @@ class TeamCatalogue:
         self, contents: Mapping[str, bytes], changed: Collection[str], before: _LastLook
     ) -> tuple[dict[str, Definition], list[SpecProblem]]:
         definitions: dict[str, Definition] = {}
-        problems = []
+        problems: list[SpecProblem] = []
+        if not contents:
+            return definitions, problems
+        from agents.spec.definition import defined  # the reader of agents, which a team without agents does not need
+
         names: dict[str, str] = {}
         # An agent's file is directly in the folder; those below it have prompts and schemas.
         directly = [path for path in contents if path.startswith(f"{FOLDER}/") and path.count("/") == 1]
