@@ -172,16 +172,20 @@ def drawn(points: Sequence[Point], picture: Path) -> None:
     mpl.rcParams["svg.fonttype"] = "none"
     mpl.rcParams["svg.hashsalt"] = "growth"  # the same numbers draw the same bytes
     from matplotlib import pyplot as plt
+    from matplotlib import ticker
 
-    figure, axes = plt.subplots(figsize=(7, 4))
+    figure, axes = plt.subplots(figsize=(8.5, 4))
     for engine in dict.fromkeys(point.engine for point in points):
         line = sorted((point for point in points if point.engine == engine), key=lambda point: point.chunks)
         chunks = [point.chunks for point in line]
         (median,) = axes.plot(chunks, [point.p50_ms for point in line], marker="o", label=f"{engine}, p50")
         axes.plot(chunks, [point.p95_ms for point in line], "--", marker=".", color=median.get_color(), label="p95")
     axes.set(xscale="log", yscale="log", xlabel="passages", ylabel="milliseconds a search")
+    plain = ticker.FuncFormatter(lambda value, _place: f"{value:,.0f}")
+    axes.xaxis.set_major_formatter(plain)
+    axes.yaxis.set(major_formatter=plain, minor_formatter=plain)
     axes.grid(visible=True, which="both", alpha=0.25)
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     figure.tight_layout()
     figure.savefig(picture, metadata={"Date": None})
     plt.close(figure)
