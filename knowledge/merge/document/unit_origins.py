@@ -136,7 +136,7 @@ class _Tracing:
     def pair_equal(self, unit_keys: Sequence[object], origin_keys: Sequence[object]) -> None:
         """Pair units and origins of equal key, in order.
 
-        This is done for a key that as many units as origins have, or whose origins are all alike.
+        A key is left out if its units and its origins differ in number, unless all its origins are alike.
         """
         waiting: defaultdict[object, list[int]] = defaultdict(list)
         for index in self.indexes:
