@@ -19,7 +19,7 @@ from mcp_server.approvals.approvers import Approver
 from tests.doubles.provider import KEY, Model
 from tests.doubles.provider_turns import Call, Turn, said
 from tests.doubles.serving import served
-from tests.support.hosts.task_clients import KnowsTasks, Wire, accepting, task_get, task_until, task_update
+from tests.support.hosts.task_clients import PATIENCE_S, KnowsTasks, Wire, accepting, task_get, task_until, task_update
 from tests.support.hosts.writers import let_in
 from tests.support.journeys.hosts import Site, over_stdio, serving_http
 from tests.support.knowledge_bases.folders import write
@@ -90,10 +90,16 @@ async def test_a_decision_made_while_no_server_ran_is_reported_by_the_next_one_o
 
 async def test_a_decision_made_while_no_server_ran_is_reported_by_the_next_one_over_http(tmp_path: Path) -> None:
     at, settings = await site(tmp_path, 2)
-    async with serving_http(at) as url, httpx.AsyncClient(base_url=url.removesuffix("/mcp")) as http:
+    async with (
+        serving_http(at) as url,
+        httpx.AsyncClient(base_url=url.removesuffix("/mcp"), timeout=PATIENCE_S) as http,
+    ):
         task = (await Wire(http, settings.enrolment or "").tool("kb_merge", **NOTE))["taskId"]
     await approved_elsewhere(settings, task)
-    async with serving_http(at) as url, httpx.AsyncClient(base_url=url.removesuffix("/mcp")) as http:
+    async with (
+        serving_http(at) as url,
+        httpx.AsyncClient(base_url=url.removesuffix("/mcp"), timeout=PATIENCE_S) as http,
+    ):
         done = await Wire(http, settings.enrolment or "").until(task, "completed")
     assert done["result"]["structuredContent"]["status"] == "done"
     assert (settings.kb / NOTE["path"]).exists()

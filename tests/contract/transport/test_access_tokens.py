@@ -44,6 +44,7 @@ from tests.contract.transport.test_http import HEADERS, HELLO
 from tests.doubles.serving import served
 from tests.doubles.sign_in_server import REALM, SignInServer, forged, private_key, public_jwk
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.wires import PATIENCE_S
 
 SCOPES = (
     ScopeReach("forge:read", 1),
@@ -93,7 +94,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
             async with open_app(settings, indexing=False) as app:
                 web = http_app(app.server, settings.http_access)
                 running = uvicorn.Server(uvicorn.Config(web, log_level="warning", access_log=False, ws="none"))
-                async with anyio.create_task_group() as tasks, httpx.AsyncClient() as http:
+                async with anyio.create_task_group() as tasks, httpx.AsyncClient(timeout=PATIENCE_S) as http:
                     tasks.start_soon(running.serve, [listening])
                     yield Place(app, issuer, url, http)
                     running.should_exit = True

@@ -41,6 +41,7 @@ from tests.contract.gate.test_tokens import token_for
 from tests.contract.gate.test_trust_gradient import call
 from tests.contract.transport.test_http import HEADERS, HELLO
 from tests.support.knowledge_bases.folders import write
+from tests.support.roads.wires import PATIENCE_S
 
 ROOT = Path(__file__).parents[3]
 EVERYWHERE = HttpAddress("0.0.0.0", 8321)  # noqa: S104 - it is refused or never bound here
@@ -226,7 +227,7 @@ async def test_the_server_speaks_tls_itself_and_serves_a_client_of_the_protocol(
     async with running(settings, more) as (_, address):
         assert address.startswith("https://127.0.0.1:")
         trusting = ssl.create_default_context(cafile=str(chain))
-        async with httpx.AsyncClient(verify=trusting) as client:
+        async with httpx.AsyncClient(verify=trusting, timeout=PATIENCE_S) as client:
             assert (await client.get(address.replace("/mcp", "/ready"))).json()["ready"] is True
             assert (await client.post(address, json=HELLO, headers=HEADERS)).status_code == 401
             headers = {**HEADERS, "authorization": f"Bearer {token}"}

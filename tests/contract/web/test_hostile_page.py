@@ -365,7 +365,7 @@ async def test_logging_out_ends_the_streams_of_the_session(place: Place) -> None
     async with visitor.http.stream("GET", "/events") as stream:
         lines = stream.aiter_lines()
         assert await anext(lines) == "retry: 2000"
-        other = httpx.AsyncClient(base_url=place.address, cookies=visitor.http.cookies)
+        other = httpx.AsyncClient(base_url=place.address, cookies=visitor.http.cookies, timeout=PATIENCE_S)
         place.visitors.append(other)
         await other.post("/logout", data={"csrf": token}, headers={"origin": place.address})
         waiting = await place.propose()

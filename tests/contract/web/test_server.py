@@ -94,7 +94,7 @@ def test_one_process_shows_the_page_others_hand_out_its_address_and_take_over_wh
             assert other != link
             assert second.wait(PATIENCE_S) == 0
         for one in (link, other):
-            assert httpx.get(one).status_code == 200
+            assert httpx.get(one, timeout=PATIENCE_S).status_code == 200
         first.kill()
         first.wait()
     with page(settings) as (_, link):
@@ -103,7 +103,7 @@ def test_one_process_shows_the_page_others_hand_out_its_address_and_take_over_wh
 
 def test_a_page_that_was_never_indexed_is_found_on_the_site(settings: Settings) -> None:
     """`review --web` alone, without any server before it: its process keeps the index."""
-    with page(settings) as (_, link), httpx.Client(follow_redirects=True) as person:
+    with page(settings) as (_, link), httpx.Client(follow_redirects=True, timeout=PATIENCE_S) as person:
         here, _, secret = link.partition("/login/")
         person.post(f"{here}/login", data={"secret": secret})
         until(lambda: PAGE in unquote(person.get(f"{here}/find", params={"q": "previous colour"}).text))
@@ -122,7 +122,7 @@ def test_a_site_loads_nothing_of_the_protocol_that_hosts_speak() -> None:
 
 
 def test_ctrl_c_ends_it_immediately_and_nobody_is_listed_as_serving_it(settings: Settings) -> None:
-    with page(settings) as (shown, link), httpx.stream("GET", link) as answer:
+    with page(settings) as (shown, link), httpx.stream("GET", link, timeout=PATIENCE_S) as answer:
         assert answer.status_code == 200
         shown.send_signal(signal.SIGINT)
         assert shown.wait(PATIENCE_S) == 0
@@ -249,7 +249,7 @@ async def test_the_server_opens_the_browser_once_and_the_host_never_sees_the_lin
             said = json.dumps([first, second, status.model_dump(mode="json")])
             page_address = str(second["review_url"]).partition("/proposals/")[0]
             assert link.startswith(f"{page_address}/login/")
-            async with httpx.AsyncClient() as http:
+            async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
                 assert (await http.get(link)).status_code == 200
                 assert (await http.get(str(second["review_url"]))).status_code == 404
     assert opened.read_text(encoding="utf-8").count("\n") == 1

@@ -246,7 +246,7 @@ class Wire:
 async def wired(app: App, secret: str) -> AsyncIterator[Wire]:
     """Yield a client that speaks to that server by hand."""
     if over_http():
-        async with httpx.AsyncClient(base_url=address(app).removesuffix("/mcp")) as http:
+        async with httpx.AsyncClient(base_url=address(app).removesuffix("/mcp"), timeout=PATIENCE_S) as http:
             yield Wire(http, secret)
         return
     transport = httpx.ASGITransport(http_app(app.server))
