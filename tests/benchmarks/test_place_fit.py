@@ -30,8 +30,8 @@ def test_trees_find_the_sign_of_the_right_place(tmp_path: Path) -> None:
     new = sent(60, 2)
     assert offered_right(new) < 0.8
     assert offered_right(new, trees) == 1
-    write_trees(trees, tmp_path / "trees.json")
-    read = read_trees((tmp_path / "trees.json").read_text(encoding="utf-8"))
+    write_trees(trees, tmp_path / "trees.json", PlaceSigns._fields)
+    read = read_trees((tmp_path / "trees.json").read_text(encoding="utf-8"), PlaceSigns._fields)
     assert read.signs.shape[0] == TREES
     assert np.allclose(added(read, new[0].rows), added(trees, new[0].rows), atol=0.01)
 

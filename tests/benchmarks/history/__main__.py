@@ -18,6 +18,8 @@ from pathlib import Path
 
 import anyio
 
+from knowledge.merge.evidence.place.parent_signs import ParentSigns
+from knowledge.merge.evidence.place.place_signs import PlaceSigns
 from tests.benchmarks.history import edits, facts, judged, merges, pieces, place_fit
 from tests.benchmarks.history.repository import Repository
 
@@ -78,14 +80,18 @@ def fit_places(given: argparse.Namespace) -> None:
 
 async def _places(given: argparse.Namespace) -> None:
     texts: dict[str, Sequence[place_fit.SentText]] = {}
+    sent, names = (
+        (place_fit.sent_sections, ParentSigns._fields) if given.sections else (place_fit.sent_texts, PlaceSigns._fields)
+    )
     for git_dir in given.repositories:
         with Repository(git_dir) as repository, tempfile.TemporaryDirectory() as folder:
             pages, found = pieces.cut_pieces(repository, given.count, given.seed)
             async with pieces.served(pages, Path(folder)) as writer:
-                texts[git_dir.parent.name] = await place_fit.sent_texts(writer, pages, found)
+                texts[git_dir.parent.name] = await sent(writer, pages, found)
     print(place_fit.left_out(texts))
     if given.write:
-        place_fit.write_trees(place_fit.fitted([one for of in texts.values() for one in of]), given.write)
+        trees = place_fit.fitted([one for of in texts.values() for one in of])
+        place_fit.write_trees(trees, given.write, names)
 
 
 def measure_edits(given: argparse.Namespace) -> None:
@@ -157,6 +163,9 @@ def main() -> None:
     verb.add_argument("repositories", nargs="+", type=Path, metavar="REPOSITORY.git")
     verb.add_argument("--count", type=int, default=150, help="pieces of each repository (default 150)")
     verb.add_argument("--seed", type=int, default=1)
+    verb.add_argument(
+        "--sections", action="store_true", help="pieces that begin with a heading, instead of paragraphs and items"
+    )
     verb.add_argument("--write", type=Path, metavar="FILE", help="where to put the trees")
     verb.set_defaults(run=fit_places)
     for name, run, what in (

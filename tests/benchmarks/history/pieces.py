@@ -106,10 +106,15 @@ def cut_pieces(repository: Repository, count: int, seed: int) -> tuple[dict[str,
     return pages, found
 
 
+def may_lose_piece(text: str) -> bool:
+    """Return whether a page is long enough for a piece to be cut out of it."""
+    return 1_000 <= len(text) <= 60_000 and len(sections_of(cut(text))) >= 4
+
+
 def _piece_of(path: str, text: str, kind: Kind, chance: random.Random) -> CutPiece | None:
     page = cut(text)
     sections = sections_of(page)
-    if len(sections) < 4 or not 1_000 <= len(text) <= 60_000:
+    if not may_lose_piece(text):
         return None
     lines = split_lines(text)
     candidates: list[tuple[int, int, str]] = []

@@ -1,4 +1,4 @@
-"""Fits the trees that score the sections of a directory for a text without a heading (`place_trees.json`).
+"""Fits the trees that score the sections of a directory: for a text without a heading, and for one that begins with a heading.
 
 Boosting with a softmax over the sections that could be meant: each tree is fitted to what the ones before it leave unexplained. It
 starts from the likelihood by the signs of page, section and form.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,14 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.embed.static import StaticEmbedder
-from knowledge.merge.evidence.place.page_choice import UnplacedText, candidate_places
-from knowledge.merge.evidence.place.place_signs import PlaceSigns, signs_of_places
+from knowledge.merge.evidence.place.page_choice import UnplacedText, candidate_parents, candidate_places
+from knowledge.merge.evidence.place.parent_signs import signs_of_parents
+from knowledge.merge.evidence.place.place_signs import signs_of_places
 from knowledge.merge.evidence.place.place_trees import DEPTH, Trees, added
 from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, MOST_OFFERED
-from knowledge.merge.evidence.place.sister_pages import CandidatePage
+from knowledge.merge.evidence.place.sister_pages import CandidatePage, SisterSearch, folders_of_sisters, sisters_among
 from knowledge.merge.model import section_name
+from knowledge.writing.writer import MOST_SISTERS_READ
 from mcp_server.app.factories.writer import Meaning
-from tests.benchmarks.history.pieces import CutPiece
+from tests.benchmarks.history.pieces import CutPiece, may_lose_piece
 from tests.support.hosts.writers import Writer
 
 TREES, RATE = 100, 0.08
@@ -36,31 +39,66 @@ OF_TEXTS, OF_SIGNS = 0.7, 0.5
 """The share of texts and of signs that each tree is fitted on."""
 NEVER = 1e9
 """A threshold that no sign exceeds."""
-SCORE = PlaceSigns._fields.index("score")
+SCORE = 0
+"""The column of the score that the trees correct, the first of all signs."""
 
 
 class SentText(NamedTuple):
-    """The signs of the places for one text, and whether each is the right one."""
+    """The signs of the places for one text, and whether each is the right one.
+
+    The trees are fitted on places where `may_be_right`: no piece is cut out of a short page, but a new text may well belong there.
+    """
 
     rows: NDArray[np.float64]
     right: NDArray[np.bool_]
+    may_be_right: NDArray[np.bool_] | None = None
 
 
 async def sent_texts(writer: Writer, pages: dict[str, str], pieces: Sequence[CutPiece]) -> Sequence[SentText]:
     """Return the signs for each piece without a heading, as a merge with its topmost folder computes them."""
-    similarity, finder = Meaning(cache(StaticEmbedder)), writer.app.base.finder
     told = []
     for piece in pieces:
         if piece.kind == "section":
             continue
-        found = await finder.sections_like(piece.text, piece.path.split("/")[0])
-        paths = dict.fromkeys(path for path, _ in found)
-        unplaced = UnplacedText(piece.text, [CandidatePage(path, pages[path]) for path in paths], similarity, found)
+        unplaced = await _unplaced(writer, pages, piece)
         places = await anyio.to_thread.run_sync(candidate_places, unplaced)
-        rows = np.array(signs_of_places(piece.text[:LONGEST_COMPARED], places, found), dtype=np.float64)
+        rows = signs_of_places(piece.text[:LONGEST_COMPARED], places, unplaced.found)
         right = [(one.path, section_name(one.section.path)) == (piece.path, piece.section) for one in places]
-        told.append(SentText(rows, np.array(right)))
+        told.append(SentText(np.array(rows, dtype=np.float64), np.array(right)))
     return told
+
+
+async def sent_sections(writer: Writer, pages: dict[str, str], pieces: Sequence[CutPiece]) -> Sequence[SentText]:
+    """Return the same for each piece that begins with a heading."""
+    told = []
+    for piece in pieces:
+        if piece.kind != "section":
+            continue
+        unplaced = await _unplaced(writer, pages, piece)
+        search = SisterSearch(piece.text, unplaced.pages)
+        known = {page.path for page in unplaced.pages}
+        others = [
+            CandidatePage(path, pages[path])
+            for folder in folders_of_sisters(search)
+            for path in sorted(pages)
+            if path.startswith(f"{folder}/") and path not in known
+        ]
+        sisters = sisters_among(replace(search, others=others[:MOST_SISTERS_READ]))
+        unplaced = replace(unplaced, pages=[*unplaced.pages, *sisters])
+        parents = await anyio.to_thread.run_sync(candidate_parents, unplaced)
+        rows = np.array(signs_of_parents(piece.text[:LONGEST_COMPARED], parents, unplaced.found), dtype=np.float64)
+        right = [(one.page.path, section_name(one.parent.path)) == (piece.path, piece.section) for one in parents]
+        may_be_right = [one.page.path == piece.path or may_lose_piece(one.page.text) for one in parents]
+        offered = np.array([one.offered for one in parents])
+        told.append(SentText(rows[offered], np.array(right)[offered], np.array(may_be_right)[offered]))
+    return told
+
+
+async def _unplaced(writer: Writer, pages: dict[str, str], piece: CutPiece) -> UnplacedText:
+    found = await writer.app.base.finder.sections_like(piece.text, piece.path.split("/")[0])
+    paths = dict.fromkeys(path for path, _ in found)
+    similarity = Meaning(cache(StaticEmbedder))
+    return UnplacedText(piece.text, [CandidatePage(path, pages[path]) for path in paths], similarity, found)
 
 
 def offered_right(texts: Sequence[SentText], trees: Trees | None = None) -> float:
@@ -109,11 +147,11 @@ def left_out(texts: Mapping[str, Sequence[SentText]], folds: int = 4) -> str:
     return "\n".join(lines)
 
 
-def write_trees(trees: Trees, path: Path) -> None:
-    """Write the trees to the file that the server reads."""
+def write_trees(trees: Trees, path: Path, names: Sequence[str]) -> None:
+    """Write the trees, which ask about the signs of these names, to the file that the server reads."""
     told = [
         {
-            "signs": [PlaceSigns._fields[sign] for sign in signs],
+            "signs": [names[sign] for sign in signs],
             "thresholds": [round(float(one), 4) for one in thresholds],
             "leaves": [round(float(one), 4) for one in leaves],
         }
@@ -139,7 +177,8 @@ def _edges(column: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _likeliest(text: SentText) -> SentText:
-    best = np.sort(np.argsort(-text.rows[:, SCORE], kind="stable")[:MOST_PLACES])
+    known = np.arange(len(text.right)) if text.may_be_right is None else np.flatnonzero(text.may_be_right)
+    best = known[np.sort(np.argsort(-text.rows[known, SCORE], kind="stable")[:MOST_PLACES])]
     return SentText(text.rows[best], text.right[best])
 
 

@@ -6,14 +6,17 @@ A choice among pages is never sure enough to write to one, so the caller chooses
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from knowledge.merge.document.units import cut, heading_level, units
 from knowledge.merge.evidence.place.page_signs import PageSigns, signs_of_pages
-from knowledge.merge.evidence.place.place_signs import PlaceCandidate, signs_of_places
-from knowledge.merge.evidence.place.place_trees import corrected
+from knowledge.merge.evidence.place.parent_signs import ParentCandidate, ParentSigns, signs_of_parents
+from knowledge.merge.evidence.place.place_signs import PlaceCandidate, PlaceSigns, signs_of_places
+from knowledge.merge.evidence.place.place_trees import PARENT_TREES, PLACE_TREES, corrected, stored_trees
 from knowledge.merge.evidence.place.placement import (
     LONGEST_COMPARED,
     MOST_OFFERED,
@@ -24,7 +27,7 @@ from knowledge.merge.evidence.place.placement import (
 )
 from knowledge.merge.evidence.place.sister_pages import CandidatePage
 from knowledge.merge.evidence.place.text_form import form_fits
-from knowledge.merge.model import DocumentPiece, OfferedPlace
+from knowledge.merge.model import OfferedPlace
 
 MOST_OPENED = 10
 """Sections are compared on this many of the likeliest pages."""
@@ -77,6 +80,12 @@ class UnplacedText:
     found: Sequence[tuple[str, tuple[str, ...]]] = ()
 
 
+def begins_with_heading(content: str) -> bool:
+    """Return whether a text is a section with its heading."""
+    first = next((piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")), None)
+    return first is not None and first.kind == "heading"
+
+
 class _ScoredPlace(NamedTuple):
     """A place, and the logarithm of its likelihood.
 
@@ -91,26 +100,33 @@ class _ScoredPlace(NamedTuple):
 def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
     """Return the three likeliest places."""
     content = unplaced.content[:LONGEST_COMPARED]
-    pieces = [piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")]
-    if pieces and pieces[0].kind == "heading":
+    if begins_with_heading(content):
+        parents = candidate_parents(unplaced)
+        rows = np.array(signs_of_parents(content, parents, unplaced.found), dtype=np.float64)
+        scores = corrected(rows, stored_trees(PARENT_TREES, ParentSigns._fields))
         found = [
-            place
-            for page in _likeliest(content, unplaced, OF_SECTION)
-            for place in _places_of_section(pieces, page.path, page.placer, page.score)
+            # The text's own heading names the section or makes a new one, so only the page is offered: with `section`, the text
+            # would replace the whole section.
+            _ScoredPlace(one.page.path, () if one.whole else one.parent.path, score)
+            for one, score in zip(parents, scores, strict=True)
+            if one.offered
         ]
     else:
-        candidates = candidate_places(unplaced)
-        scores = corrected(signs_of_places(content, candidates, unplaced.found))
-        found = [_ScoredPlace(one.path, one.section.path, score) for one, score in zip(candidates, scores, strict=True)]
+        places = candidate_places(unplaced)
+        rows = np.array(signs_of_places(content, places, unplaced.found), dtype=np.float64)
+        scores = corrected(rows, stored_trees(PLACE_TREES, PlaceSigns._fields))
+        found = [_ScoredPlace(one.path, one.section.path, score) for one, score in zip(places, scores, strict=True)]
     # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
     highest = max(place.score for place in found)
     total = math.fsum(math.exp(place.score - highest) for place in found)
-    best = sorted(found, key=lambda place: -place.score)[:MOST_OFFERED]
+    # Two sections of a page may have the same headings, and the caller can name only one of them.
+    named = {(one.path, one.section): one for one in sorted(found, key=lambda place: place.score)}
+    best = sorted(named.values(), key=lambda place: -place.score)[:MOST_OFFERED]
     return tuple(offered_place(one.path, one.section, math.exp(one.score - highest) / total) for one in best)
 
 
 class _ScoredPage(NamedTuple):
-    path: str
+    page: CandidatePage
     placer: Placer
     score: float
     signs: PageSigns
@@ -123,25 +139,48 @@ def _likeliest(content: str, unplaced: UnplacedText, weights: PageSigns) -> Sequ
     likeliest = sorted(range(len(scores)), key=lambda number: (-scores[number], number))[:MOST_OPENED]
     pages = unplaced.pages
     return [
-        _ScoredPage(
-            pages[number].path, Placer(cut(pages[number].text), unplaced.similarity), scores[number], signs[number]
-        )
+        _ScoredPage(pages[number], Placer(cut(pages[number].text), unplaced.similarity), scores[number], signs[number])
         for number in likeliest
     ]
 
 
-def _places_of_section(
-    pieces: Sequence[DocumentPiece], path: str, placer: Placer, score: float
-) -> Iterator[_ScoredPlace]:
-    body = "".join(piece.text for piece in pieces[1:])
-    placement = placer.place(body, path=pieces[0].section, level=heading_level(pieces[0]))
-    if placement.how != "unsure":
-        # The text's own heading names the section or makes a new one, so only the page is offered: with `section`, the text
-        # would replace the whole section.
-        yield _ScoredPlace(path, (), score)
-        return
-    for choice in placement.choices:
-        yield _ScoredPlace(path, choice.section.path, score + math.log(max(choice.share, LEAST_SHARE)))
+def candidate_parents(unplaced: UnplacedText) -> Sequence[ParentCandidate]:
+    """Return the sections of the likeliest pages that could hold a text that begins with a heading.
+
+    The likelihood of one is the page's share, times the section's share of the page where more than one could be meant.
+    """
+    content = unplaced.content[:LONGEST_COMPARED]
+    heading, *below = [piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")]
+    body, level = "".join(piece.text for piece in below), heading_level(heading)
+    found: list[ParentCandidate] = []
+    for rank, page in enumerate(_likeliest(content, unplaced, OF_SECTION)):
+        placement = page.placer.place(body, path=heading.section, level=level)
+        if placement.how == "unsure":
+            choices = [(one.section, one.share, False, len(placement.choices), True) for one in placement.choices]
+        else:
+            sure = next(one for one in page.placer.sections if one.path == placement.section)
+            others = [(one.section, one.share, False, len(placement.others), False) for one in placement.others]
+            choices = [(sure, 1.0, True, 1, True), *others]
+        named = bool(page.placer.sections_named(heading.section))
+        for parent, likelihood, whole, parents, offered in choices:
+            share = max(likelihood, LEAST_SHARE)
+            found.append(
+                ParentCandidate(
+                    page.page,
+                    page.placer,
+                    parent,
+                    whole,
+                    named,
+                    page.score + math.log(share),
+                    page.score,
+                    rank,
+                    page.signs,
+                    share,
+                    parents,
+                    offered,
+                )
+            )
+    return found
 
 
 def candidate_places(unplaced: UnplacedText) -> Sequence[PlaceCandidate]:
@@ -165,7 +204,7 @@ def candidate_places(unplaced: UnplacedText) -> Sequence[PlaceCandidate]:
             score = page.score + math.log(share) + fits
             found.append(
                 PlaceCandidate(
-                    page.path,
+                    page.page.path,
                     page.placer,
                     choice.section,
                     score,

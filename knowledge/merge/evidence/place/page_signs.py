@@ -78,7 +78,7 @@ def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[Pag
     language = stemming_language(content)
     asked, known = count_terms(content, language), [count_terms(text, language) for text in texts]
     words = TermVectors(known).cosines(asked)
-    names = TermVectors([count_terms(_names(page), language) for page in pages]).cosines(asked)
+    names = TermVectors([count_terms(name_of(page), language) for page in pages]).cosines(asked)
     relative = _relative(content, pages)
     defined = {label.casefold() for label in _DEFINED.findall(content)}
     used = {label.casefold() for label in _LABEL.findall(content)} - defined
@@ -106,7 +106,8 @@ def signs_of_pages(content: str, pages: Sequence[CandidatePage]) -> Sequence[Pag
     ]
 
 
-def _names(page: CandidatePage) -> str:
+def name_of(page: CandidatePage) -> str:
+    """Return the words of a page's path and title."""
     title = _TITLE.search(page.text[:LONGEST_COMPARED])
     return f"{_PATH_WORDS.sub(' ', page.path.removesuffix('.md'))} {(title[1] or title[2]) if title else ''}"
 

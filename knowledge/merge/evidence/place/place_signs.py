@@ -16,7 +16,7 @@ from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.place.page_signs import PageSigns
 from knowledge.merge.evidence.place.placement import PageSection, Placer
 from knowledge.merge.evidence.place.section_signs import SectionSigns
-from knowledge.merge.evidence.place.vectors import TermVectors, count_terms
+from knowledge.merge.evidence.place.vectors import TermVectors, bm25_scores, count_terms, dice, ranks_of
 from knowledge.merge.model import Unit
 from knowledge.search.query.analysis import is_stop_word
 
@@ -119,8 +119,8 @@ def signs_of_places(
     text = next((unit for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)
     counts = [one.placer.words_in(one.section) for one in places]
     cosines = TermVectors(counts).cosines(asked)
-    bm25 = _bm25(asked, counts)
-    cosine_ranks, bm25_ranks = _ranks([cosines.get(at, 0.0) for at in range(len(places))]), _ranks(bm25)
+    bm25 = bm25_scores(asked, counts)
+    cosine_ranks, bm25_ranks = ranks_of([cosines.get(at, 0.0) for at in range(len(places))]), ranks_of(bm25)
     ranks: dict[tuple[str, tuple[str, ...]], int] = {}
     for rank, place in enumerate(found):
         ranks.setdefault(place, rank)
@@ -174,7 +174,7 @@ def signs_of_places(
                 cosine_rank=cosine_ranks[at],
                 bm25=bm25[at],
                 bm25_rank=bm25_ranks[at],
-                says=max((_dice(asked, count_terms(unit.text, language)) for unit in like), default=0.0),
+                says=max((dice(asked, count_terms(unit.text, language)) for unit in like), default=0.0),
                 own_words=_own_words(asked, counts[at], pages[one.path]),
                 before=beside[0],
                 after=beside[1],
@@ -189,34 +189,6 @@ def signs_of_places(
             )
         )
     return rows
-
-
-def _ranks(values: Sequence[float]) -> Sequence[float]:
-    order = sorted(range(len(values)), key=lambda at: (-values[at], at))
-    ranks = [0.0] * len(values)
-    for rank, at in enumerate(order):
-        ranks[at] = float(rank)
-    return ranks
-
-
-def _bm25(asked: Counter[str], counts: Sequence[Counter[str]]) -> Sequence[float]:
-    holding = Counter(term for count in counts for term in count.keys() & asked.keys())
-    sizes = [count.total() for count in counts]
-    usual = math.fsum(sizes) / (len(sizes) or 1) or 1.0
-    weights = {term: math.log(1 + (len(counts) - holding[term] + 0.5) / (holding[term] + 0.5)) for term in asked}
-    most = 2.2 * math.fsum(weights.values()) or 1.0
-    return [
-        math.fsum(
-            weights[term] * count[term] * 2.2 / (count[term] + 1.2 * (0.25 + 0.75 * size / usual))
-            for term in asked.keys() & count.keys()
-        )
-        / most
-        for count, size in zip(counts, sizes, strict=True)
-    ]
-
-
-def _dice(one: Counter[str], other: Counter[str]) -> float:
-    return 2 * (one & other).total() / (one.total() + other.total() or 1)
 
 
 def _own_words(asked: Counter[str], section: Counter[str], page: Counter[str]) -> float:

@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.merge.evidence.place.place_signs import PlaceSigns
-
 DEPTH = 3
 """Questions that each tree asks."""
+PLACE_TREES = "place_trees.json"
+"""The trees for a text without a heading."""
+PARENT_TREES = "parent_trees.json"
+"""The trees for a text that begins with a heading."""
 
 
 class Trees(NamedTuple):
@@ -25,10 +27,9 @@ class Trees(NamedTuple):
     leaves: NDArray[np.float64]
 
 
-def corrected(places: Sequence[PlaceSigns]) -> Sequence[float]:
-    """Return the score of each place, with what the trees add to it."""
-    rows = np.array(places, dtype=np.float64)
-    return [float(score) for score in rows[:, PlaceSigns._fields.index("score")] + added(stored_trees(), rows)]
+def corrected(rows: NDArray[np.float64], trees: Trees) -> Sequence[float]:
+    """Return the score of each place, the first of its signs, with what the trees add to it."""
+    return [float(score) for score in rows[:, 0] + added(trees, rows)]
 
 
 def added(trees: Trees, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -42,18 +43,18 @@ def added(trees: Trees, rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-@cache
-def stored_trees() -> Trees:
-    """Return the trees that come with the program; `python -m tests.benchmarks.history places` writes them."""
-    return read_trees(files("knowledge.merge.evidence.place").joinpath("place_trees.json").read_text(encoding="utf-8"))
-
-
-def read_trees(text: str) -> Trees:
-    """Return the trees in `text`, a file of the form that `stored_trees` reads."""
+def read_trees(text: str, signs: Sequence[str]) -> Trees:
+    """Return the trees in `text`, a file of the form that `stored_trees` reads; `signs` names the columns they ask about."""
     trees = json.loads(text)["trees"]
-    number = {name: at for at, name in enumerate(PlaceSigns._fields)}
+    number = {name: at for at, name in enumerate(signs)}
     return Trees(
         np.array([[number[name] for name in tree["signs"]] for tree in trees]),
         np.array([tree["thresholds"] for tree in trees], dtype=np.float64),
         np.array([tree["leaves"] for tree in trees], dtype=np.float64),
     )
+
+
+@cache
+def stored_trees(name: str, signs: tuple[str, ...]) -> Trees:
+    """Return the trees that come with the program; `python -m tests.benchmarks.history places` writes them."""
+    return read_trees(files("knowledge.merge.evidence.place").joinpath(name).read_text(encoding="utf-8"), signs)

@@ -119,7 +119,8 @@ class Placement:
     """Where something new goes: after line `after_line` (from 1; 0 is the very beginning), into `section`.
 
     `choices` are the sections that were compared, likeliest first; empty where likeness did not decide. With `how` "unsure" nothing
-    may be written: the caller chooses. `level` is that of the heading where a section is to be made, else 0.
+    may be written: the caller chooses. `level` is that of the heading where a section is to be made, else 0; `others` are
+    then further sections that could hold it.
     """
 
     section: tuple[str, ...]
@@ -127,6 +128,7 @@ class Placement:
     how: How
     choices: tuple[SectionChoice, ...] = ()
     level: int = 0
+    others: tuple[SectionChoice, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -318,7 +320,10 @@ class Placer:
         if near is not None and under(near) >= NEIGHBOUR:
             compared, end = (SectionChoice(near, round(under(near), 4)),), near.last
         after = self.line_after(self.last_written(end, holder))
-        return Placement(holder.path, after, "new section", compared, usual)
+        others = [SectionChoice(one, under(one)) for one in self.sections if one.level == level - 1 and one != holder]
+        return Placement(
+            holder.path, after, "new section", compared, usual, tuple(one for one in others if one.section.path)
+        )
 
     def _before_closing(self, parent: PageSection) -> int:
         """Return the index of the piece that closes `parent`: its reference-like sections at the end, or its own end."""

@@ -70,3 +70,34 @@ class TermVectors:
 
 def _length(vector: Mapping[str, float]) -> float:
     return math.sqrt(math.fsum(weight * weight for weight in vector.values()))
+
+
+def bm25_scores(asked: Counter[str], documents: Sequence[Counter[str]]) -> Sequence[float]:
+    """Return the BM25 score of each document, as a share of the highest that is possible."""
+    holding = Counter(term for document in documents for term in document.keys() & asked.keys())
+    sizes = [document.total() for document in documents]
+    usual = math.fsum(sizes) / (len(sizes) or 1) or 1.0
+    weights = {term: math.log(1 + (len(documents) - holding[term] + 0.5) / (holding[term] + 0.5)) for term in asked}
+    most = 2.2 * math.fsum(weights.values()) or 1.0
+    return [
+        math.fsum(
+            weights[term] * document[term] * 2.2 / (document[term] + 1.2 * (0.25 + 0.75 * size / usual))
+            for term in asked.keys() & document.keys()
+        )
+        / most
+        for document, size in zip(documents, sizes, strict=True)
+    ]
+
+
+def dice(one: Counter[str], other: Counter[str]) -> float:
+    """Return the Dice coefficient of two texts, 0..1."""
+    return 2 * (one & other).total() / (one.total() + other.total() or 1)
+
+
+def ranks_of(values: Sequence[float]) -> Sequence[float]:
+    """Return the rank of each value, from 0, the highest first."""
+    order = sorted(range(len(values)), key=lambda at: (-values[at], at))
+    ranks = [0.0] * len(values)
+    for rank, at in enumerate(order):
+        ranks[at] = float(rank)
+    return ranks

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.merge.evidence.place.page_choice import UnplacedText, candidate_places, places_among_pages
 from knowledge.merge.evidence.place.place_signs import PlaceSigns, signs_of_places
-from knowledge.merge.evidence.place.place_trees import DEPTH, corrected, stored_trees
+from knowledge.merge.evidence.place.place_trees import DEPTH, PLACE_TREES, corrected, stored_trees
 from knowledge.merge.evidence.place.sister_pages import CandidatePage
 
 STEPS = CandidatePage(
@@ -67,12 +68,13 @@ def test_every_text_has_finite_signs_and_places_on_any_pages(text: str, pages: l
     rows = signs_of_places(text, places, ())
     assert len(rows) == len(places) > 0
     assert all(math.isfinite(sign) for row in rows for sign in row)
-    assert all(math.isfinite(score) for score in corrected(rows))
+    trees = stored_trees(PLACE_TREES, PlaceSigns._fields)
+    assert all(math.isfinite(score) for score in corrected(np.array(rows, dtype=np.float64), trees))
     assert 1 <= len(places_among_pages(UnplacedText(text, there))) <= 3
 
 
 def test_the_stored_trees_are_complete_and_none_outweighs_the_rest() -> None:
-    trees = stored_trees()
+    trees = stored_trees(PLACE_TREES, PlaceSigns._fields)
     questions = 2**DEPTH - 1
     assert trees.signs.shape == trees.thresholds.shape == (len(trees.leaves), questions)
     assert trees.leaves.shape == (len(trees.leaves), questions + 1)
