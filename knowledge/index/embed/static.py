@@ -33,7 +33,7 @@ GROUP_WORDS = 2_048
 """Words whose vectors are added up together: few enough to stay in the processor's cache."""
 FEW_WORDS = 24
 """New words that are tokenised one after the other. A batch is spread over threads, which take longer to wake than a question's
-words take; on a busy machine a search waited for them up to 20 ms."""
+words take: 0.9 ms instead of 0.05 for four words on a busy machine."""
 LONGEST_HEADER = 100_000
 """Bytes of the header of the weights' file that are read; it has about a hundred."""
 _NO_WORD = ""
