@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from knowledge.merge.document.units import BLANK, BOM, bare, blocks_of, cut, heading_level, split_lines
-from knowledge.merge.model import WHOLE_PAGE, CutDocument, DocumentPiece, Form, section_name
+from knowledge.merge.model import ADDS_TO, WHOLE_PAGE, CutDocument, DocumentPiece, Form, section_name
 from knowledge.merge.normalise import fit_line_ends
 from knowledge.pages.document import Heading, find_heading
 from knowledge.tokens import WHOLE_TOKENS, count_tokens
@@ -40,7 +40,9 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     """Return the document that is meant by `content`, sent by a caller who has read `base`.
 
     With a section, content with headings replaces the whole section, including its subsections. Content without
-    headings replaces only the section's text up to its first subsection.
+    headings replaces only the section's text up to its first subsection. The content is a snippet that belongs in the
+    section if `+ ` is before the section's name, or if it begins with a heading below the section's and keeps less than
+    half of the section's words.
 
     Without a section, the content is a whole document if it begins as `base` does, with front matter, or with its own
     title; if it begins with the first block of `base` and has all its headings; or if it keeps half of the words of
@@ -54,21 +56,21 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     """
     if section == WHOLE_PAGE:
         return TakenContent("document", content)
+    if section is not None and section.startswith(ADDS_TO):
+        return TakenContent("snippet", content, section_name(_heading(base, path, section.removeprefix(ADDS_TO)).path))
     if section is not None:
         return _for_section(base, content, path, section)
     return TakenContent(_form(base, content), content)
 
 
 def _for_section(base: CutDocument, content: str, path: str, asked: str) -> TakenContent:
-    pieces = [piece for piece in base.pieces if piece.kind == "heading"]
-    known = [Heading(heading_level(piece), piece.section[-1], piece.line, piece.section) for piece in pieces]
-    heading = find_heading(path, known, asked)
-    lines, headings = split_lines(base.text), _headings(pieces)
+    heading = _heading(base, path, asked)
+    lines, headings = split_lines(base.text), _headings(base.pieces)
     at = next(number for number, one in enumerate(headings) if one.start == heading.line - 1)
     own = headings[at]
     new = split_lines(fit_line_ends(content.removeprefix(BOM).strip("\r\n"), lines))
     inside = _headings(blocks_of("".join(new)))
-    start, kept = own.end, own
+    start, kept, subsection = own.end, own, False
     if inside and not any(line.strip(BLANK) for line in new[: inside[0].start]):
         first = inside[0]
         if first.text.casefold() == own.text.casefold():
@@ -76,14 +78,26 @@ def _for_section(base: CutDocument, content: str, path: str, asked: str) -> Take
             new = new[first.end :]
         elif first.level == own.level:
             start, kept = own.start, first
+        else:
+            subsection = first.level > own.level
     following = [one for one in headings[at + 1 :] if not inside or one.level <= own.level]
     end = following[0].start if following else len(lines)
+    if subsection and not _keeps_half("".join(lines[start:end]), content):
+        # Taken as the whole section, it would remove what the section says now.
+        return TakenContent("snippet", content, section_name(heading.path))
     before = "".join(lines[:start])
     if before and bare(before) == before:
         before += "\n"
     placed = _placed(lines[start:end], new, is_last=end == len(lines), at_heading=start == own.end)
     name = section_name((*heading.path[:-1], kept.text))
     return TakenContent("section", before + "".join(placed) + "".join(lines[end:]), name)
+
+
+def _heading(base: CutDocument, path: str, asked: str) -> Heading:
+    """Return the heading of the page at `path` that is asked for; raises as `as_document`."""
+    pieces = [piece for piece in base.pieces if piece.kind == "heading"]
+    known = [Heading(heading_level(piece), piece.section[-1], piece.line, piece.section) for piece in pieces]
+    return find_heading(path, known, asked)
 
 
 def _placed(old: Sequence[str], new: Sequence[str], *, is_last: bool, at_heading: bool) -> list[str]:
@@ -144,11 +158,10 @@ def _has_own_title(begins: DocumentPiece, first: DocumentPiece) -> bool:
 
 def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first: DocumentPiece | None) -> Form:
     """Return the form of content that has no title, by the words that it keeps; `first` is the first heading of the page."""
-    had = Counter(word for piece in base.pieces if piece.kind != "front" for word in piece.text.split())
-    has = Counter(content.split())
-    # Compared by words, not blocks: an edited page of one sentence keeps nearly all of its words but no unchanged block.
-    if had and 2 * (had & has).total() >= had.total():
+    before = "".join(piece.text for piece in base.pieces if piece.kind != "front")
+    if before.strip() and _keeps_half(before, content):
         return "document"
+    had, has = Counter(before.split()), Counter(content.split())
     opening = next(piece for piece in base.pieces if piece.kind != "blank")
     begins_alike = begins.text.strip(BLANK) == opening.text.strip(BLANK)
     # It has the page's first block and all of its headings, so it is the whole page.
@@ -182,6 +195,15 @@ def _may_be_a_beginning(base: CutDocument, content: str) -> bool:
 
 def _blocks(page: CutDocument) -> list[str]:
     return [piece.text.strip(BLANK) for piece in page.pieces if piece.kind != "blank"]
+
+
+def _keeps_half(before: str, content: str) -> bool:
+    """Return whether `content` has at least half of the words of `before`.
+
+    Compared by words, not blocks: an edited page of one sentence keeps nearly all of its words but no unchanged block.
+    """
+    had = Counter(before.split())
+    return 2 * (had & Counter(content.split())).total() >= had.total()
 
 
 def _has_headings(base: CutDocument, content: str) -> bool:

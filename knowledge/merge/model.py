@@ -20,6 +20,8 @@ VerdictWord = Literal["unchanged", "integrate", "update", "retain", "flag", "con
 Form = Literal["document", "section", "snippet", "append", "unclear"]
 WHOLE_PAGE = "*"
 """The section name by which a caller states that the content is the whole page."""
+ADDS_TO = "+ "
+"""Begins a section name by which a caller states that the content is to be added to that section, not to replace it."""
 
 DIGEST_BYTES = 16
 CUT_MARK = "..."

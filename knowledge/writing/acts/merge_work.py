@@ -15,6 +15,7 @@ from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair, undecided
 from knowledge.merge.model import (
+    ADDS_TO,
     Conflict,
     Dismissal,
     IncomingEvidence,
@@ -42,10 +43,14 @@ TAKEN_AS_SNIPPET = (
     "change existing text, name the section, or send the whole page with its first heading"
 )
 
+TAKEN_AS_SUBSECTION = (
+    "added to the section, because it begins with a heading below the section's and keeps less than half of its words; to "
+    "replace the section, send it with its own heading"
+)
 WHOLE_OR_PART = (
     "nothing is written: it is not clear whether this is the whole page or a part of it, because it keeps less than half of the "
     "page's words. kb_read shows only the beginning of a long page, unless it is asked for view='full'. To replace the page, send the "
-    'call again with section="*"; to change or add to a part, name the section'
+    'call again with section="*"; to change a part, name the section; to add to one, write "+ " before its name'
 )
 RELATION_UNSURE = (
     "some statements are not written, because they may be other versions of statements on the page; repeat this call with "
@@ -115,7 +120,7 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     work = _work(request, merge(base, current, taken, _evidence(basis), setting), basis.text, setting)
     merged = work.result.merged
     if request.source == USER and taken.form == "snippet" and not setting.append:
-        merged = replace(merged, note=join_notes(TAKEN_AS_SNIPPET, merged.note))
+        merged = replace(merged, note=join_notes(_taken(request.section), merged.note) or None)
     # An entry of a log is only added, so its sender need not have read the page.
     if basis.base is not None or (setting.append and taken.form == "snippet"):
         return replace(work, result=replace(work.result, merged=merged))
@@ -133,6 +138,13 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
         note=join_notes(note, merged.note),
     )
     return ActWork(contents={}, result=MergeOutcome(analysis), source=request.source)
+
+
+def _taken(section: str | None) -> str | None:
+    """Return what to say about content that was taken as an addition; None if the caller said that it is one."""
+    if section is None:
+        return TAKEN_AS_SNIPPET
+    return None if section.startswith(ADDS_TO) else TAKEN_AS_SUBSECTION
 
 
 def status_of(*, written: bool, conflicts: Sequence[Conflict], asks: bool) -> Status:

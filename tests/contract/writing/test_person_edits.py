@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -145,12 +146,35 @@ async def test_text_without_a_certain_place_is_written_by_the_call_that_the_answ
         assert {block["verdict"] for block in answer["blocks"]} == {"ask"}
         assert host.text("guides/backups.md") == PAGE
         place = next(one for one in answer["places"] if one["section"] == "Backups > Restore")
-        assert place["call"] == 'path="guides/backups.md", section="Backups > Restore"'
+        assert place["call"] == 'path="guides/backups.md", section="+ Backups > Restore"'
         done = await host.merge(
             place["path"], text, source="zulip:ops/plans/1", base_revision=revision, section=place["section"]
         )
         assert done["status"] == "done"
         assert text in host.text("guides/backups.md").partition("## Restore")[2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Nobody may do it on a Friday.\n", "### On Fridays\n\nNobody may do it on a Friday.\n"],
+    ids=["a sentence", "a section of its own"],
+)
+async def test_a_persons_text_that_follows_an_offer_replaces_nothing(tmp_path: Path, text: str) -> None:
+    async with connected(tmp_path) as host:
+        revision = await host.revision("guides/backups.md")
+        asked = await host.merge("guides/backups.md", text, base_revision=revision)
+        assert (asked["status"], asked["diff"]) == ("analysis", "")
+        assert asked["places"]
+        for place in asked["places"]:
+            arguments = dict(re.findall(r'(\w+)="([^"]*)"', place["call"]))
+            assert arguments.keys() == {"path", "section"}
+            done = await host.merge(
+                arguments["path"], text, section=arguments["section"], base_revision=revision, dry_run=True
+            )
+            changed = [line for line in done["diff"].splitlines()[2:] if line.startswith(("-", "+"))]
+            assert changed
+            assert [line for line in changed if line.startswith("-")] == []
+            assert "treated as new text" not in str(done["note"])
 
 
 async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_written(tmp_path: Path) -> None:

@@ -77,6 +77,22 @@ def test_content_that_begins_with_the_heading_replaces_the_section_whole() -> No
     )
 
 
+def test_a_subsection_alone_is_added_to_the_section_and_does_not_replace_it() -> None:
+    new = "### A2\n\nsomething else\n"
+    assert as_document(cut(PAGE), new, path="a.md", section="A") == TakenContent("snippet", new, "T > A")
+    both = as_document(cut(PAGE), "### A1\n\nabout A1, too\n\n### A2\n\nabout A\n", path="a.md", section="A")
+    assert both.form == "section"
+    own = as_document(cut(PAGE), "### A\n\nsomething else\n", path="a.md", section="A")
+    assert own.form == "section"
+
+
+def test_a_plus_before_a_sections_name_adds_to_it() -> None:
+    for name in ("+ A", "+ T > A", "+ ## A"):
+        assert as_document(cut(PAGE), "new A", path="a.md", section=name) == TakenContent("snippet", "new A", "T > A")
+    with pytest.raises(NoSuchSection):
+        as_document(cut(PAGE), "new", path="a.md", section="+ Nowhere")
+
+
 def test_another_heading_of_its_level_is_a_new_name() -> None:
     taken = as_document(cut(PAGE), "## Z\n\nnew\n", path="a.md", section="A")
     assert taken.text == PAGE.replace("## A\n\nabout A\n\n### A1\n\nabout A1\n", "## Z\n\nnew\n")

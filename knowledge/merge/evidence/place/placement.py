@@ -23,7 +23,16 @@ from knowledge.merge.document.units import cut, heading_level, split_lines, unit
 from knowledge.merge.evidence.place.section_signs import LEAST_LIKE, NEAREST, SectionSigns, shares_of
 from knowledge.merge.evidence.place.text_form import form_fits
 from knowledge.merge.evidence.place.vectors import TermVectors, count_terms, times
-from knowledge.merge.model import CutDocument, DocumentPiece, OfferedPlace, Unit, UnitKind, quoted_section, section_name
+from knowledge.merge.model import (
+    ADDS_TO,
+    CutDocument,
+    DocumentPiece,
+    OfferedPlace,
+    Unit,
+    UnitKind,
+    quoted_section,
+    section_name,
+)
 from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import stem, words
 
@@ -216,7 +225,8 @@ def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace
     name = section_name(section)
     call = f"path={json.dumps(path, ensure_ascii=False)}"
     if name:
-        call += f", section={json.dumps(name, ensure_ascii=False)}"
+        # Without the mark, a person's text would replace that section.
+        call += f", section={json.dumps(ADDS_TO + name, ensure_ascii=False)}"
     of = f'section "{name}" of {path}' if name else path
     return OfferedPlace(path, name, round(fit, 4), f"its words resemble those of {of} ({fit:.2f} of 1)", call)
 

@@ -281,7 +281,7 @@ def test_of_the_pages_of_a_directory_the_best_three_places_are_offered() -> None
     found = places_among_pages(UnplacedText("A backup can be restored within an hour.", PAGES_THERE))
     assert len(found) == 3
     assert (found[0].path, found[0].section) == ("ops/backups.md", "Backups > Restore")
-    assert found[0].call == 'path="ops/backups.md", section="Backups > Restore"'
+    assert found[0].call == 'path="ops/backups.md", section="+ Backups > Restore"'
     assert found[0].why.startswith('its words resemble those of section "Backups > Restore" of ops/backups.md (')
     assert [place.fit for place in found] == sorted((place.fit for place in found), reverse=True)
 
