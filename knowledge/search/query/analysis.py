@@ -21,7 +21,7 @@ from functools import cache
 from itertools import chain, filterfalse
 from typing import TypeVar
 
-import snowballstemmer  # type: ignore[import-untyped]  # it ships no types
+import Stemmer  # type: ignore[import-not-found]  # a compiled module without types
 
 from knowledge.pages.markdown.language import STOP_WORDS
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 LONGEST_WORD = 64
 """Longer words are dropped: they are keys, hashes and data, which nobody searches for."""
 CACHED_STEMS = 100_000
-"""Stems cached per language; computing one takes a thousand times as long as looking it up."""
+"""Stems cached per language; computing one takes several times as long as looking it up."""
 CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
 MOST_REMEMBERED = 8_000_000
@@ -329,7 +329,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None:
         return _without_accents
-    if algorithm not in snowballstemmer.algorithms():
+    if algorithm not in Stemmer.algorithms():
         return _without_accents
     # A stemmer object stores its current word, so threads must not share one.
     of_thread = threading.local()
@@ -340,7 +340,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
         if not word.isalpha():
             return _without_accents(word)
         if not hasattr(of_thread, "stemmer"):
-            of_thread.stemmer = snowballstemmer.stemmer(algorithm)
+            of_thread.stemmer = Stemmer.Stemmer(algorithm, 0)  # without its own cache: `_stems` is one
         return _without_accents(str(of_thread.stemmer.stemWord(word)))
 
     return term
