@@ -130,9 +130,7 @@ class MergeArguments(Arguments):
     ] = "user"
     section: Annotated[
         str | None,
-        Field(
-            description="Heading, e.g. 'Setup > Linux'; '+ Setup': add there; '*': replace the page. Else the server chooses."
-        ),
+        Field(description="Heading, e.g. 'Setup > Linux'; '+ Setup': add to it; '*': the page. Omit: server chooses."),
     ] = None
     base_revision: Annotated[str | None, Field(description="Revision you last read; none for a new page.")] = None
     authority: Annotated[float | None, Field(ge=0, le=1, description="Lowers the source's authority.")] = None
