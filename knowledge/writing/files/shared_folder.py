@@ -17,7 +17,7 @@ from pathlib import Path
 from knowledge.writing.files.exchange import TEMPORARY_PREFIX, TEMPORARY_SUFFIX, Folder
 
 CLOCKS_APART_S = 5.0
-"""Seconds by which the clock of a file server may differ: new saves are told from old ones by their times."""
+"""How many seconds the clock of a file server may be off. Times tell new saves from old ones."""
 LEFTOVER_S = 3600.0
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _TRIED = f"{TEMPORARY_PREFIX}try-"

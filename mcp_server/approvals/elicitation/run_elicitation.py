@@ -44,7 +44,6 @@ else:
 
 logger = logging.getLogger("knowledge_forge.gate")
 
-"""The tool whose answer may say that a run waits."""
 ASKED = "run:"
 """The prefix of the state of a run's question. Its round, the run, and the question or proposal follow."""
 MOST_ROUNDS = 8

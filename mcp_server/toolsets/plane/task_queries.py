@@ -96,7 +96,7 @@ async def query_tasks(board: Board, arguments: QueryArguments) -> TaskList:
         with suppress(ConnectorError):  # then each project says who its people are
             everyone = await board.everyone()
     async with board.reading_much() if len(now) > 1 else nullcontext():
-        read = await _read_projects(board, arguments, now, anew=arguments.cursor is None)
+        read = await _read_projects(board, arguments, now, first_page=arguments.cursor is None)
         meanings = _Meanings(board, read, everyone, several=several)
         found = await _matching_tasks(board, arguments, read, meanings, parent[1] if parent else None)
         errors = [one.error for one in found if one.error is not None]
@@ -158,12 +158,12 @@ async def _projects_to_search(
 
 
 async def _read_projects(
-    board: Board, arguments: QueryArguments, projects: Sequence[Project], *, anew: bool
+    board: Board, arguments: QueryArguments, projects: Sequence[Project], *, first_page: bool
 ) -> list[_ReadProject]:
     """Return the tasks of each project.
 
     The projects with the oldest lists, or with none, are read first: they need the requests that are left. The list of
-    a single project is read again after half a minute. With several projects, the first page (`anew`) reads a list
+    a single project is read again after half a minute. With several projects, the first page reads a list
     again after two minutes; further pages read only projects of which no list is kept.
     """
 
@@ -171,7 +171,7 @@ async def _read_projects(
         listed_s = board.listed_s(project, INTAKE if arguments.intake else None)
         return KEPT_S if listed_s is None else listed_s
 
-    at_most_s = LISTING_S if len(projects) == 1 else LISTING_MANY_S if anew else KEPT_S
+    at_most_s = LISTING_S if len(projects) == 1 else LISTING_MANY_S if first_page else KEPT_S
 
     async def read(project: Project) -> _ReadProject:
         try:

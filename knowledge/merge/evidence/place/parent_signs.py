@@ -19,7 +19,7 @@ from knowledge.merge.evidence.place.page_signs import PageSigns, name_of
 from knowledge.merge.evidence.place.place_signs import NOT_FOUND
 from knowledge.merge.evidence.place.placement import PageSection, Placer, folded_heading
 from knowledge.merge.evidence.place.sister_pages import CandidatePage
-from knowledge.merge.evidence.place.vectors import TermVectors, bm25_scores, count_terms, dice, ranks_of
+from knowledge.merge.evidence.place.vectors import TermVectors, bm25_scores, count_terms, dice, likelier_words, ranks_of
 
 SMOOTHED = 300
 """Words of all candidate pages that are added to those of a page."""
@@ -331,20 +331,11 @@ def _facts_of_pages(
             words_rank=words_ranks[at],
             bm25=bm25[at],
             bm25_rank=bm25_ranks[at],
-            own_words=_own_words(text.terms, words[at], every),
+            own_words=likelier_words(text.terms, words[at], every, SMOOTHED),
             names_heading=names.get(at, 0.0),
         )
         for at, path in enumerate(pages)
     }
-
-
-def _own_words(asked: Counter[str], page: Counter[str], every: Counter[str]) -> float:
-    size, of_every = page.total(), every.total()
-    found = 0.0
-    for term, count in asked.items():
-        usual = (every[term] + 0.1) / (of_every + 1)
-        found += count * math.log((page[term] + SMOOTHED * usual) / (size + SMOOTHED) / usual)
-    return found / math.sqrt(asked.total() or 1)
 
 
 @lru_cache(REMEMBERED)

@@ -16,7 +16,7 @@ from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.place.page_signs import PageSigns
 from knowledge.merge.evidence.place.placement import PageSection, Placer
 from knowledge.merge.evidence.place.section_signs import SectionSigns
-from knowledge.merge.evidence.place.vectors import TermVectors, bm25_scores, count_terms, dice, ranks_of
+from knowledge.merge.evidence.place.vectors import TermVectors, bm25_scores, count_terms, dice, likelier_words, ranks_of
 from knowledge.merge.model import Unit
 from knowledge.search.query.analysis import is_stop_word
 
@@ -175,7 +175,7 @@ def signs_of_places(
                 bm25=bm25[at],
                 bm25_rank=bm25_ranks[at],
                 says=max((dice(asked, count_terms(unit.text, language)) for unit in like), default=0.0),
-                own_words=_own_words(asked, counts[at], pages[one.path]),
+                own_words=likelier_words(asked, counts[at], pages[one.path], SMOOTHED),
                 before=beside[0],
                 after=beside[1],
                 begins=begins,
@@ -189,15 +189,6 @@ def signs_of_places(
             )
         )
     return rows
-
-
-def _own_words(asked: Counter[str], section: Counter[str], page: Counter[str]) -> float:
-    size, of_page = section.total(), page.total()
-    found = 0.0
-    for term, count in asked.items():
-        on_page = (page[term] + 0.1) / (of_page + 1)
-        found += count * math.log((section[term] + SMOOTHED * on_page) / (size + SMOOTHED) / on_page)
-    return found / math.sqrt(asked.total() or 1)
 
 
 def _manner(text: Unit | None, like: Sequence[Unit]) -> tuple[float, float, float]:

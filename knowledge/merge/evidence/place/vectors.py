@@ -101,3 +101,16 @@ def ranks_of(values: Sequence[float]) -> Sequence[float]:
     for rank, at in enumerate(order):
         ranks[at] = float(rank)
     return ranks
+
+
+def likelier_words(asked: Counter[str], part: Counter[str], whole: Counter[str], smoothed: int) -> float:
+    """Return how much likelier the asked words are in `part` than in `whole`: summed logarithms over the root of their number.
+
+    `smoothed` words, distributed as in `whole`, are added to `part`.
+    """
+    size, of_whole = part.total(), whole.total()
+    found = 0.0
+    for term, count in asked.items():
+        usual = (whole[term] + 0.1) / (of_whole + 1)
+        found += count * math.log((part[term] + smoothed * usual) / (size + smoothed) / usual)
+    return found / math.sqrt(asked.total() or 1)
