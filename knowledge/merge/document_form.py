@@ -45,10 +45,12 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     half of the section's words.
 
     Without a section, the content is a whole document if it begins as `base` does, with front matter, or with its own
-    title; if it begins with the first block of `base` and has all its headings; or if it keeps half of the words of
-    `base`. Otherwise it is "unclear" if it is long for a part of the page and begins as `base` does, has no heading, or
-    brings headings to a page without any. Short content that would be a whole document, but has nothing of the second
-    half of a long page, is "unclear", too. All other content is a snippet.
+    title (on a page with several titles only with the first); if it begins with the first block of `base` and has all its
+    headings; or if it keeps half of the words of `base` and, if it begins with a heading, half of its headings.
+    Otherwise it is "unclear" if it keeps half of the words, or if it is long for a part of the page and begins as `base`
+    does, has no heading, has the title at a lower level, or brings headings to a page without any. Short content that
+    would be a whole document, but has nothing of the second half of a long page, is "unclear", too. All other content
+    is a snippet.
 
     Raises:
         NoSuchSection: no section has that name; the error lists those that exist.
@@ -144,30 +146,39 @@ def _form(base: CutDocument, content: str) -> Form:
     if begins is None:
         return "snippet"
     first = next((piece for piece in base.pieces if piece.kind == "heading"), None)
-    if begins.kind == "front" or (first is not None and _has_own_title(begins, first)):
+    if begins.kind == "front" or (first is not None and _has_own_title(base, begins, first)):
         return "unclear" if _may_be_a_beginning(base, content) else "document"
     return _form_by_words(base, content, begins, first)
 
 
-def _has_own_title(begins: DocumentPiece, first: DocumentPiece) -> bool:
-    """Return whether content with this beginning has the page's title, or, like a translation or a rewrite, a title of its own."""
+def _has_own_title(base: CutDocument, begins: DocumentPiece, first: DocumentPiece) -> bool:
+    """Return whether content with this beginning has the page's title, or, like a translation or a rewrite, a title of its own.
+
+    `first` is the first heading of the page. If the page has several headings of level 1, another one may be that of a section.
+    """
     if begins.kind != "heading":
         return False
-    return heading_level(begins) == heading_level(first) == 1 or begins.section[-1] == first.section[-1]
+    if begins.section[-1] == first.section[-1]:
+        # Below the title's level it may be a section with the same name.
+        return heading_level(begins) <= heading_level(first)
+    titles = [one for one in base.pieces if one.kind == "heading" and heading_level(one) == 1]
+    return heading_level(begins) == 1 and titles == [first]
 
 
 def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first: DocumentPiece | None) -> Form:
     """Return the form of content that has no title, by the words that it keeps; `first` is the first heading of the page."""
     before = "".join(piece.text for piece in base.pieces if piece.kind != "front")
     if before.strip() and _keeps_half(before, content):
-        return "document"
+        # A section made like the others of a short page has most of their words, but not their headings.
+        return "document" if begins.kind != "heading" or _keeps_half_of_headings(base, content) else "unclear"
     had, has = Counter(before.split()), Counter(content.split())
     opening = next(piece for piece in base.pieces if piece.kind != "blank")
     begins_alike = begins.text.strip(BLANK) == opening.text.strip(BLANK)
     # It has the page's first block and all of its headings, so it is the whole page.
     if begins_alike and first is not None and _has_headings(base, content):
         return "document"
-    if begins.kind == "heading" and first is None and 2 * has.total() >= had.total():
+    names_page = first is None or begins.section[-1:] == first.section[-1:]
+    if begins.kind == "heading" and names_page and 2 * has.total() >= had.total():
         return "unclear"
     if had.total() < SHORTEST_UNCLEAR or (begins.kind == "heading" and not begins_alike):
         return "snippet"
@@ -204,6 +215,12 @@ def _keeps_half(before: str, content: str) -> bool:
     """
     had = Counter(before.split())
     return 2 * (had & Counter(content.split())).total() >= had.total()
+
+
+def _keeps_half_of_headings(base: CutDocument, content: str) -> bool:
+    """Return whether `content` has at least half of the headings of `base`, whatever their levels."""
+    had = Counter(one.text for one in _headings(base.pieces))
+    return 2 * (had & Counter(one.text for one in _headings(blocks_of(content)))).total() >= had.total()
 
 
 def _has_headings(base: CutDocument, content: str) -> bool:

@@ -17,7 +17,7 @@ from knowledge.merge.claims.statements import Span, Statement, keys_in, likeness
 from knowledge.merge.document.unit_origins import presumed_origin
 from knowledge.merge.document.units import BOM
 from knowledge.merge.evidence.confidence import confidence_in, independent, lineage_of, same_lineage
-from knowledge.merge.evidence.place.list_form import bare_text, in_form_of
+from knowledge.merge.evidence.place.list_form import bare_text, in_form_of, item_number
 from knowledge.merge.evidence.place.placement import MOST_OFFERED, PageSection, Placement, Placer, offered_place
 from knowledge.merge.evidence.weigh.page_index import PageIndex
 from knowledge.merge.model import (
@@ -243,14 +243,21 @@ class Weighing:
     def in_same_section(self, unit: Unit, number: int) -> bool:
         """Return whether a unit of the page is where an incoming unit belongs: in that section, or the only one of its subject.
 
-        Keys of the front matter always are. So are rows without a heading: their table's columns and their key matched them.
+        See `belongs_with`.
+        """
+        if self.belongs_with(unit, number):
+            return True
+        return not unit.section and self.within is None and self.home(unit) is None and self._alike(unit) == {number}
+
+    def belongs_with(self, unit: Unit, number: int) -> bool:
+        """Return whether an incoming unit names the section of a unit of the page, or would surely be put there.
+
+        Keys of the front matter always do. So do rows without a heading: their table's columns and their key matched them.
         """
         if unit.kind == "front" or (unit.kind == "row" and not unit.section and self.within is None):
             return True
         home = self.home(unit)
-        if home is not None:
-            return home.path == self.units[number].section
-        return not unit.section and self.within is None and self._alike(unit) == {number}
+        return home is not None and home.path == self.units[number].section
 
     def _alike(self, unit: Unit) -> frozenset[int]:
         """Return the units of the page that have the subject of one of the statements of an incoming unit."""
@@ -275,8 +282,8 @@ class Weighing:
         """
         if self.corrects(unit, number):
             return "allowed" if self.is_later(number) else "older"
-        # Text without a heading that has every word of one of the page speaks of the same thing, wherever it would be put.
-        if not covers or ((unit.section or self.within) and not self.in_same_section(unit, number)):
+        # The only text with these words may still be about another thing, such as another example.
+        if not covers or not self.belongs_with(unit, number) or self._may_be_another(unit, number):
             return "differs"
         return "weaker" if self.is_weaker(number) else "allowed"
 
@@ -288,6 +295,17 @@ class Weighing:
         if self.is_rejected(number):
             return True
         return self.is_recorded[number] and self.is_same_source(number) and self.in_same_section(unit, number)
+
+    def _may_be_another(self, unit: Unit, number: int) -> bool:
+        """Return whether a unit of the page may be about another thing, although an incoming one has all of its words.
+
+        It is so if it leads into what follows it ("This command watches the key `foo`:"), or if both are steps with different numbers.
+        """
+        old = self.units[number]
+        if old.kind not in ("paragraph", "item"):
+            return False
+        mine, other = item_number(old.text), item_number(unit.text)
+        return old.text.rstrip().endswith((":", "\uff1a")) or (None not in (mine, other) and mine != other)
 
     def dismissal(self, existing: str, new: str) -> Dismissal | None:
         """Return a person's dismissal of the contradiction between two statements, unless a person has decided otherwise since."""

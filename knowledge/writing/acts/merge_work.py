@@ -49,8 +49,8 @@ TAKEN_AS_SUBSECTION = (
 )
 WHOLE_OR_PART = (
     "nothing is written: it is not clear whether this is the whole page or a part of it, because it keeps less than half of the "
-    "page's words. kb_read shows only the beginning of a long page, unless it is asked for view='full'. To replace the page, send the "
-    'call again with section="*"; to change a part, name the section; to add to one, write "+ " before its name'
+    "page's words or headings. kb_read shows only the beginning of a long page, unless it is asked for view='full'. To replace the "
+    'page, send the call again with section="*"; to change a part, name the section; to add to one, write "+ " before its name'
 )
 RELATION_UNSURE = (
     "some statements are not written, because they may be other versions of statements on the page; repeat this call with "

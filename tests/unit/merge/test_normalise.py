@@ -158,6 +158,36 @@ def test_a_text_from_the_first_block_of_a_page_to_its_last_section_is_the_page_h
     assert as_document(cut(STATEMENT), short.partition("## Next")[0], path="a.md").form != "document"
 
 
+TABLE = "| bytes | clients | target | writes | latency |\n| --- | --- | --- | --- | --- |\n"
+ROWS = "| 64 | 1 | leader only | {0} | {0} |\n| 256 | 64 | leader only | {0} | {0} |\n| 256 | 256 | all servers | {0} | {0} |\n"
+
+
+def test_a_section_made_like_another_of_a_short_page_may_not_be_the_page() -> None:
+    """A real page, etcd-io/website 2.1 benchmarks: the table of one section has most of the words of all others."""
+    page = f"---\ntitle: Benchmarks\n---\n\n## Machines\n\nOne disk each.\n\n## Performance\n\n### Writing\n\n{TABLE}{ROWS.format(1)}"
+    section = f"### Reading\n\n{TABLE}{ROWS.format(2)}"
+    assert as_document(cut(page), section, path="a.md").form == "unclear"
+    assert (
+        as_document(cut(page), page.partition("\n\n")[2].replace("Machines", "Hosts"), path="a.md").form == "document"
+    )
+
+
+def test_a_section_with_the_level_of_a_title_is_not_the_page_that_has_several() -> None:
+    page = "# Install\n\nCopy it to the share.\n\n# Remove\n\nDelete it there.\n"
+    assert as_document(cut(page), "# Upgrade\n\nStop the server before.\n", path="a.md").form == "snippet"
+    assert as_document(cut(page), "# Install\n\nNothing else.\n", path="a.md").form == "document"
+    assert as_document(cut(page), page.replace("Install", "Set up"), path="a.md").form == "document"
+
+
+def test_a_section_with_the_name_of_its_page_may_not_be_the_page() -> None:
+    """A real page, RocketChat/handbook cost centers: the title is also the name of a section."""
+    page = "# Cost centers\n\n## Purpose\n\nA cost center is a department that costs are allocated to.\n"
+    section = "## Cost centers\n\nPurchases of a team are booked on that of its department, and so are salaries.\n"
+    assert as_document(cut(page), section, path="a.md").form == "unclear"
+    assert as_document(cut(page), page.replace("# ", "## "), path="a.md").form == "document"
+    assert as_document(cut(page.replace("# ", "## ")), "# Cost centers\n\nRewritten.\n", path="a.md").form == "document"
+
+
 def test_headings_for_a_page_without_any_may_be_the_page_or_be_added_to_it() -> None:
     """A real edit, sourcegraph/handbook 065c1719fb: a placeholder gave way to the page."""
     page = "test markdown for Tommy and Kendrick hello!\n"

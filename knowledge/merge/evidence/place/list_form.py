@@ -54,6 +54,11 @@ def bare_text(unit: Unit) -> str:
     return _item_of(unit.text).text if unit.kind == "item" else _dedented(folded_ends(unit.text), 3).strip()
 
 
+def item_number(text: str) -> int | None:
+    """Return the number of an item of a numbered list, None for any other text."""
+    return _item_of(text).number
+
+
 def in_form_of(old: Unit, new: Unit) -> str:
     """Return the text of `new` in the form of `old`, whose place it takes, with its last line end as `old` had it."""
     ending = old.text[len(old.text.rstrip("\r\n")) :]

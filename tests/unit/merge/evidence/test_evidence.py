@@ -363,6 +363,40 @@ def test_more_than_one_sentence_of_a_longer_text_is_not_put_beside_it_but_asked_
 
 
 @pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Real pages, etcd-io/website and helm/helm-www: another command, and another step of the same list.
+        ("This command watches on key `foo`:", "This command watches on a range key from `foo` to `foo9`:"),
+        (
+            "6. The library waits until the hook is ready.",
+            "8. The library waits until the hook is ready (except for CRDs).",
+        ),
+    ],
+)
+def test_a_text_about_what_follows_it_and_a_step_with_another_number_are_not_replaced(old: str, new: str) -> None:
+    page = f"# Commands\n\n{old}\n\n```sh\nwatch foo\n```\n"
+    plan = weighed(new, page=page, section="Commands")
+    assert (words(plan), plan.text) == (["ask"], page)
+    assert len(plan.questions) == 1
+    same = weighed(new.replace("8.", "6."), page=page.replace("`foo`:", "`foo`."), section="Commands")
+    assert words(same) == ["update"]
+
+
+def test_a_text_without_a_place_replaces_nothing_although_it_has_all_words_of_a_text() -> None:
+    """A real page, 18F/handbook: two examples of the same command."""
+    old = "Will result in this image being displayed."
+    page = (
+        f"# Images\n\n## With text\n\nThe command takes the name and the alt text.\n\n## Without\n\n{old}\n\n"
+        "## Sizes\n\nWide images are scaled.\n"
+    )
+    new = "The example above will result in this image being displayed to everybody."
+    plan = weighed(new, page=page)
+    assert old in plan.text
+    assert words(plan) == ["ask"]
+    assert words(weighed(new, page=page, section="Without")) == ["update"]
+
+
+@pytest.mark.parametrize(
     ("old", "part"),
     [
         (
