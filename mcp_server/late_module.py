@@ -10,6 +10,7 @@ For example:
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -22,7 +23,7 @@ class LateName:
 
     def load(self) -> Any:
         """Return the function or class itself."""
-        return getattr(import_module(self._module), self._name)
+        return getattr(_loaded(self._module), self._name)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call it."""
@@ -37,3 +38,9 @@ class LateModule:
 
     def __getattr__(self, name: str) -> LateName:
         return LateName(self._name, name)
+
+
+@cache
+def _loaded(name: str) -> Any:
+    """Return the module. Every call of a tool asks for some, and `import_module` takes its time to find one that is loaded."""
+    return import_module(name)

@@ -670,7 +670,7 @@ def _marked(run: _IndexingRun, outcome: Outcome) -> Outcome:
         return outcome
     run.new_marks.discard(outcome.path)
     stamp = replace(outcome.record.stamp, inode=NO_INODE)
-    return replace(outcome, record=replace(outcome.record, stamp=stamp))
+    return replace(outcome, record=outcome.record._replace(stamp=stamp))
 
 
 def _settled(stamp: Stamp, known: Known | None) -> bool:

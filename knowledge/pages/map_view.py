@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from knowledge.pages.paths import without_suffix
@@ -40,12 +40,10 @@ def readable(name: str) -> str:
     return title[:1].upper() + title[1:] if title else name
 
 
-def shortened_entry(entry: MapEntry) -> MapEntry:
-    """Return the entry with a short summary; the entry itself if it has one."""
-    return entry if len(entry.summary) <= SHORT_SUMMARY else replace(entry, summary=_cut(entry.summary))
-
-
-def _cut(summary: str) -> str:
+def short_summary(summary: str) -> str:
+    """Return the summary cut after a word; the summary itself if it is short."""
+    if len(summary) <= SHORT_SUMMARY:
+        return summary
     head = summary[: SHORT_SUMMARY - 3]
     return head[: head.rfind(" ") if " " in head else len(head)].rstrip(" ,;:-") + "..."
 

@@ -54,7 +54,7 @@ class Entries:
         """Return the lines of directories and pages, in that order."""
         await self._forget_old()
         known = [await self._known(record.path, readable(record.path.rpartition("/")[2])) for record in folders]
-        keys = [page_key(record) for record in documents]
+        keys = [page_key(record) if self._made else "" for record in documents]
         made = await self._made_lines([one.key for one in known] + keys)
         entries = [
             MapEntry(
@@ -187,7 +187,7 @@ def join(directory: str, name: str) -> str:
 
 def when(time_ns: int) -> str:
     """Return a time as ISO 8601 in UTC, to the second."""
-    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).isoformat()[: len("2026-01-31T00:00:00")] + "Z"
 
 
 # --- lines that a model makes -----------------------------------------------------------------------------------------

@@ -240,8 +240,7 @@ class Stamp:
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentRecord:
+class DocumentRecord(NamedTuple):
     """One indexed document. `revision` is the hash of its bytes; `untrusted` includes what its directories say."""
 
     path: str
@@ -341,8 +340,7 @@ class IndexPosition:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkRow:
+class ChunkRow(NamedTuple):
     """A stored chunk with the fields of its document. `seq` identifies it for good; it is never used again."""
 
     seq: int

@@ -110,6 +110,8 @@ class Turns:
             self._leave(who, ticket)
 
     async def _granted(self, ticket: _Ticket) -> None:
+        if ticket.running:
+            return
         with anyio.move_on_after(self._patience_s):
             while not ticket.running:
                 # Checked again now and then: the longer a call runs, the more time its caller has used.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from knowledge.pages.map_view import MapEntry, shortened_entry
+from knowledge.pages.map_view import MapEntry, short_summary
 from knowledge.pages.paths import PageLink
 from knowledge.search.answers import MapView
 from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.linked_pages import led_to, pages_linking_to
-from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS, entry_length, json_length, map_length
+from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS, entry_length, map_length, text_length
 from knowledge.state.ports import DocumentRecord, Filters, IndexStore
 
 MOST_TAGS = 3
@@ -33,7 +33,7 @@ def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
     for entry in view.children:
         shown = tagged_summary(entry.summary, tags.get(entry.path, ()))
         # A summary is counted as it is written in JSON, which escapes some characters.
-        more = json_length(shown) - json_length(entry.summary) if shown != entry.summary else 0
+        more = text_length(shown) - text_length(entry.summary) if shown != entry.summary else 0
         if more > room:
             break
         room -= more
@@ -44,7 +44,8 @@ def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
 def tagged_summary(summary: str, tags: Sequence[str]) -> str:
     """Return a summary with the first tags of its page behind it."""
     shown, room = [], LONGEST_TAGS
-    for tag in [tag for tag in tags if f"#{tag}" not in summary.split()][:MOST_TAGS]:
+    written = summary.split() if tags else ()
+    for tag in [tag for tag in tags if f"#{tag}" not in written][:MOST_TAGS]:
         room -= len(tag) + 2
         if room < 0:
             break
@@ -119,11 +120,12 @@ def _gathered(path: str, title: str, summary: str, records: Sequence[DocumentRec
     room = MAP_TOKENS * 4 - NOTE_CHARACTERS - map_length(view)
     shown: list[MapEntry] = []
     for record in records:
-        entry = shortened_entry(document_entry(record))
-        room -= entry_length(entry)
+        entry = document_entry(record)
+        summary = short_summary(entry.summary)
+        room -= entry_length(entry, summary)
         if room < 0:
             break
-        shown.append(entry)
+        shown.append(replace(entry, summary=summary))
     left = len(records) - len(shown)
     return replace(view, children=shown, truncated=left > 0, note=f"{left} more pages; {note}" if left else note)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from json.encoder import encode_basestring
 from typing import Final
 
-from knowledge.pages.map_view import MapEntry, shortened_entry
+from knowledge.pages.map_view import MapEntry, short_summary
 from knowledge.pages.paths import parent
 from knowledge.search.answers import MapView
-from knowledge.search.maps.walk import MapPlace, MapWalk, cursor_of
+from knowledge.search.maps.walk import MapPlace, MapWalk, cursor_length, cursor_of
 
 MAP_TOKENS: Final = 2000
 """The most tokens of one map, counted as a model sees it: characters of its JSON / 4."""
@@ -56,51 +57,53 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
     looked_into = 0
     async for directory in walk.directories(view.path, depth, place):
         if directory == view.path:
-            await _take_own(part, walk.children(directory, place), view.path, depth)
+            await _take_own(part, walk.children(directory, place), view.path)
         elif looked_into == MOST_OPENED:
             part.complete = False
         else:
             looked_into += 1
-            await _take_opened(part, walk.children(directory), directory, (view.path, depth))
+            await _take_opened(part, walk.children(directory), directory, view.path)
         if not part.complete:
             break
     cursor = cursor_of(part.end, view.path, depth) if part.end and not part.complete else None
-    shortened = [shortened_entry(entry) for entry in part.shown]
+    shorts = [short_summary(entry.summary) for entry in part.shown]
     more = sum(
-        json_length(entry.summary) - json_length(short.summary)
-        for entry, short in zip(part.shown, shortened, strict=True)
-        if short is not entry
+        text_length(entry.summary) - text_length(short)
+        for entry, short in zip(part.shown, shorts, strict=True)
+        if short is not entry.summary
     )
     as_they_are = part.cost + more + len(cursor or "") <= part.room
+    if not as_they_are:
+        part.shown = [replace(entry, summary=short) for entry, short in zip(part.shown, shorts, strict=True)]
     return replace(
         view,
-        children=_parents_first(part.shown if as_they_are else shortened),
+        children=_parents_first(part.shown),
         truncated=bool(cursor or part.folded),
         note=_note(view.path, part) if cursor or part.folded else None,
         next_cursor=cursor,
     )
 
 
-async def _take_own(part: _Part, children: AsyncIterator[MapEntry], root: str, depth: int) -> None:
+async def _take_own(part: _Part, children: AsyncIterator[MapEntry], root: str) -> None:
     """Take children while there is room, at least one."""
     async for entry in children:
-        cost, end = entry_length(shortened_entry(entry)), MapPlace(entry.kind, entry.path)
+        cost, end = entry_length(entry, short_summary(entry.summary)), MapPlace(entry.kind, entry.path)
         # A cursor behind this entry must fit as well.
-        if part.shown and part.cost + cost + len(cursor_of(end, root, depth)) > part.room:
+        if part.shown and part.cost + cost + cursor_length(end, root) > part.room:
             part.complete = False
             return
         part.shown.append(entry)
         part.cost, part.end = part.cost + cost, end
 
 
-async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory: str, of: tuple[str, int]) -> None:
+async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory: str, root: str) -> None:
     """Take all children of a subdirectory; none if they have no room here, or in any map."""
     end = MapPlace("opened", directory)
-    room, cost = part.room - len(cursor_of(end, *of)), 0
+    room, cost = part.room - cursor_length(end, root), 0
     taken: list[MapEntry] = []
     async for entry in children:
         taken.append(entry)
-        cost += entry_length(shortened_entry(entry))
+        cost += entry_length(entry, short_summary(entry.summary))
         # It would not fit into an empty map either, so it stays folded, and the next part continues after it.
         if cost > room:
             part.folded.append(directory)
@@ -145,23 +148,23 @@ def _nested(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]
             yield from _nested(below[entry.path], below)
 
 
-def entry_length(entry: MapEntry) -> int:
-    """Return the characters that an entry takes in a map's JSON, with the comma before the next one."""
-    texts = (entry.name, entry.path, entry.title, entry.kind, entry.summary)
-    modified = len("null") if entry.modified is None else json_length(entry.modified)
-    # Encoding the texts alone takes half the time of encoding an object of them.
-    return _NAMES + sum(map(json_length, texts)) + len(str(entry.count)) + modified + len(",")
+def entry_length(entry: MapEntry, summary: str) -> int:
+    """Return the characters that an entry with that summary takes in a map's JSON, with the comma before the next one."""
+    modified = len("null") if entry.modified is None else text_length(entry.modified)
+    # Characters are escaped one by one, so all texts are counted at once. Encoding an object of them would take much longer.
+    texts = text_length(f"{entry.name}{entry.path}{entry.title}{entry.kind}{summary}") + 4 * len('""')
+    return _NAMES + texts + len(str(entry.count)) + modified + len(",")
+
+
+def text_length(text: str) -> int:
+    """Return the characters of a text's JSON."""
+    return len(encode_basestring(text))
 
 
 def map_length(view: MapView) -> int:
     """Return the characters of the map's JSON."""
     parts = {name: getattr(view, name) for name in _VIEW_FIELDS}
-    return json_length({**parts, "children": [_as_object(entry) for entry in view.children]})
-
-
-def json_length(value: object) -> int:
-    """Return the characters of a value's JSON."""
-    return len(_JSON.encode(value))
+    return len(_JSON.encode({**parts, "children": [_as_object(entry) for entry in view.children]}))
 
 
 def _as_object(entry: MapEntry) -> dict[str, object]:

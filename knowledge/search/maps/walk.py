@@ -123,8 +123,17 @@ def _level(root: str, directory: str) -> int:
 
 def cursor_of(place: MapPlace, root: str, depth: int) -> str:
     """Return the cursor of a place in the map of `root`."""
-    text = _LETTERS[place.kind] + place.path[len(root) :].removeprefix("/")
-    return _key(root, depth) + base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+    return _key(root, depth) + base64.urlsafe_b64encode(_place_text(place, root)).decode().rstrip("=")
+
+
+def cursor_length(place: MapPlace, root: str) -> int:
+    """Return the length of `cursor_of`: every entry of a map asks for it, and few cursors are made."""
+    # Three bytes make four characters; the rest makes one more than it has bytes.
+    return KEY_DIGITS + (4 * len(_place_text(place, root)) + 2) // 3
+
+
+def _place_text(place: MapPlace, root: str) -> bytes:
+    return (_LETTERS[place.kind] + place.path[len(root) :].removeprefix("/")).encode("utf-8", "surrogatepass")
 
 
 def place_in(cursor: str, root: str, depth: int) -> MapPlace:

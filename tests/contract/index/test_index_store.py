@@ -69,7 +69,7 @@ def record(path: str, **other: object) -> DocumentRecord:
         tokens=3,
         indexed_at_ns=5,
     )
-    return replace(plain, **other)  # type: ignore[arg-type]  # keyword arguments of a test, checked by the dataclass
+    return plain._replace(**other)  # type: ignore[arg-type]  # keyword arguments of a test, checked by the tuple
 
 
 def chunk(text: str, ordinal: int = 0) -> IndexedChunk:
@@ -318,7 +318,7 @@ async def test_documents_are_read_with_their_names_and_links(store: IndexStore) 
 
 
 async def test_documents_are_read_with_their_sources_and_files(store: IndexStore) -> None:
-    marked = replace(record("b.md"), source="zulip:x", untrusted=True, stamp=Stamp(12, 5_000_000_000, 7))
+    marked = record("b.md")._replace(source="zulip:x", untrusted=True, stamp=Stamp(12, 5_000_000_000, 7))
     await store.apply([Replace(record("c.md"), ()), Replace(marked, ())], fence=1)
     plain = record("c.md")
     assert list(await store.sourced_documents()) == [
@@ -462,7 +462,7 @@ async def test_the_first_chunk_of_a_document_and_of_its_sections_is_known(store:
 async def test_tags_are_counted_and_lead_to_their_documents(store: IndexStore) -> None:
     assert list(await store.tags(limit=9)) == []
     tagged = [
-        Replace(replace(record(path), tags=tags), ())
+        Replace(record(path)._replace(tags=tags), ())
         for path, tags in (("b.md", ("x", "y", "x")), ("a.md", ("x",)), ("c.md", ("X", "y")), ("d.md", ("z", "x")))
     ]
     await store.apply(tagged, fence=1)
@@ -471,7 +471,7 @@ async def test_tags_are_counted_and_lead_to_their_documents(store: IndexStore) -
     assert [one.path for one in await store.tagged("x", limit=2)] == ["a.md", "b.md"]
     assert [one.path for one in await store.tagged("x", after="b.md", limit=2)] == ["d.md"]
     assert list(await store.tagged("none", limit=2)) == []
-    await store.apply([Replace(replace(record("e.md"), tags=("z/part", "z")), ())], fence=1)
+    await store.apply([Replace(record("e.md")._replace(tags=("z/part", "z")), ())], fence=1)
     assert [one.path for one in await store.tagged("z", limit=3)] == ["d.md", "e.md"]
     assert [one.path for one in await store.tagged("z/part", limit=3)] == ["e.md"]
     await store.apply([Remove("d.md")], fence=1)
@@ -482,7 +482,7 @@ async def test_the_newest_documents_are_those_whose_files_changed_last(store: In
     changed = {"a.md": 3, "b.md": 9, "c.md": 3, "d.md": 1}
     await store.apply(
         [
-            Replace(replace(record(path), stamp=replace(record(path).stamp, mtime_ns=at)), ())
+            Replace(record(path)._replace(stamp=replace(record(path).stamp, mtime_ns=at)), ())
             for path, at in changed.items()
         ],
         fence=1,

@@ -100,8 +100,7 @@ FILTERS = st.builds(
 def documents(draw: st.DrawFn, path: str) -> Replace:
     plain = embedded(path, some(1, seed=PATHS.index(path)))
     modified_ns = draw(st.sampled_from(TIMES))
-    record = replace(
-        plain.record,
+    record = plain.record._replace(
         tags=tuple(draw(st.sets(st.sampled_from(["x", "y", "Ü z", "x/Ü"])))),
         kind=draw(st.sampled_from(["page", "log"])),
         source=draw(st.sampled_from(SOURCES)),
@@ -165,7 +164,7 @@ async def compare(kind: str, case: Case) -> None:
 
 async def test_the_filters_alone_are_enough(place: str, store: MemoryIndexStore) -> None:
     """To the microsecond where they give times."""
-    late = replace(embedded("n/b.md", some(1, seed=2)).record, stamp=Stamp(1, 9_000_000, 1), source="plane:P-1")
+    late = embedded("n/b.md", some(1, seed=2)).record._replace(stamp=Stamp(1, 9_000_000, 1), source="plane:P-1")
     await store.apply([embedded("a.md", some(1)), replace(embedded("n/b.md", some(1, seed=2)), record=late)], fence=1)
     engine = engine_at(place)
     await engine.catch_up(store)

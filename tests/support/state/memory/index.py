@@ -159,7 +159,7 @@ class MemoryIndexStore:
 
     def _touch(self, change: Touch) -> None:
         if entry := self._entries.get(change.path):
-            entry.record = replace(entry.record, stamp=change.stamp, indexed_at_ns=change.indexed_at_ns)
+            entry.record = entry.record._replace(stamp=change.stamp, indexed_at_ns=change.indexed_at_ns)
 
     def _remove(self, path: str) -> int | None:
         entry = self._entries.pop(path, None)
