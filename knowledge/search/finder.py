@@ -12,6 +12,7 @@ import anyio
 
 from knowledge.errors import BadCursor, NoSuchPath
 from knowledge.pages.claim_source import authority_of
+from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, SearchAnswer, SearchMode
 from knowledge.search.canvas_search import CanvasSearch, FoundCanvas, note_on_canvases
@@ -181,10 +182,13 @@ class Finder:
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
-        spare = EXPLAINED_CHARACTERS if explain else 0
-        lines = [page_line(entry) for entry in places.lines]
-        hits = {seq: _hit_without_snippet(ranking.rows[seq]) for seq in wanted}
-        pages, shown = self._laid_out(lines, wanted, ranking, records, hits=hits, sure=sure, spare=spare)
+        costs = {seq: _cost(ranking.rows[seq]) for seq in wanted}
+        pages, shown = self._laid_out(
+            *(places.lines, wanted, ranking, records),
+            costs=costs,
+            sure=sure,
+            spare=EXPLAINED_CHARACTERS if explain else 0,
+        )
         progress = await self._searchable()
         signs = signs_of(question, ranking, shown, documents=progress.total)
         scores = page_scores(signs, ranking)
@@ -220,7 +224,7 @@ class Finder:
         marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if more else []
         answer = SearchAnswer(
             pages=pages,
-            hits=[replace(hits[seq], score=scores[ranking.rows[seq].doc]) for seq in shown],
+            hits=(),
             route=route,
             scent=scent,
             nudge=None,
@@ -229,10 +233,12 @@ class Finder:
             corrected=question.corrected,
             note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,
         )
+        taken = sum(costs[seq] for seq in shown)
         if explain:
-            answer = await self._explained(answer, shown, question, ranking, scope)
+            answer = await self._explained(answer, shown, question, ranking, scope, taken=taken)
         least = SHORTEST_SNIPPET if sure or explain else TELLING_SNIPPET
-        return self._with_snippets(answer, [ranking.rows[seq].text for seq in shown], question, least=least)
+        of_hits = [(ranking.rows[seq], scores[ranking.rows[seq].doc]) for seq in shown]
+        return self._with_hits(answer, of_hits, question, taken=taken, least=least)
 
     async def sections_like(self, text: str, path: str) -> list[tuple[str, tuple[str, ...]]]:
         """Return the indexed sections under `path` whose passages answer `text` best, best first, as page and heading path.
@@ -311,59 +317,76 @@ class Finder:
 
     def _laid_out(
         self,
-        places: Sequence[PageLine],
+        entries: Sequence[MapEntry],
         wanted: Sequence[int],
         ranking: Ranking,
         records: Mapping[int, DocumentRecord],
         *,
-        hits: Mapping[int, Hit],
+        costs: Mapping[int, int],
         sure: int,
         spare: int,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
-        """Return map lines (`places`, or those of the hits' pages), and as many of `wanted` as fit with `spare` characters left."""
+        """Return map lines (of `entries`, or of the hits' pages), and as many of `wanted` as fit with `spare` characters left."""
+        places = [page_line(entry) for entry in entries]
         docs = [ranking.rows[seq].doc for seq in wanted]
         lines = {} if places else _lines(docs, records)
         # The cost of a page's line counts with its first hit.
         first = {doc: place for place, doc in reversed(list(enumerate(docs)))}
-        costs = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]
+        of_lines = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]
         room = self._room - ANSWER_CHARACTERS - REST_CHARACTERS - spare - sum(map(line_cost, places))
-        count = most_that_fit([hit_cost(hits[seq]) for seq in wanted], costs, room, sure=sure)
+        count = most_that_fit([costs[seq] for seq in wanted], of_lines, room, sure=sure)
         return places or [lines[doc] for doc in dict.fromkeys(docs[:count]) if doc in lines], wanted[:count]
 
-    def _with_snippets(
-        self, answer: SearchAnswer, texts: Sequence[str], question: SearchQuestion, *, least: int
+    def _with_hits(
+        self,
+        answer: SearchAnswer,
+        chunks: Sequence[tuple[ChunkRow, float]],
+        question: SearchQuestion,
+        *,
+        taken: int,
+        least: int,
     ) -> SearchAnswer:
-        """Return `answer` with snippets of `texts` in the room that is left, the longest for the first hit."""
-        room = self._left(answer)
+        """Return `answer` with `chunks` and their scores as hits, and snippets in the room left, the longest in the first hit.
+
+        `taken` are the characters of the hits without snippets.
+        """
+        room = self._left(answer, taken)
         hits = []
-        for place, (hit, text) in enumerate(zip(answer.hits, texts, strict=True)):
+        for place, (row, score) in enumerate(chunks):
             # The heading is in `section` already, unless it is all there is.
-            first, _, rest = text.partition("\n")
-            body = rest.lstrip("\n") if first.lstrip().startswith("#") and rest.strip() else text
-            shown = snippet(body, question.content, limit_chars=share(place, len(texts), room, least=least))
+            first, _, rest = row.text.partition("\n")
+            body = rest.lstrip("\n") if first.lstrip().startswith("#") and rest.strip() else row.text
+            shown = snippet(body, question.content, limit_chars=share(place, len(chunks), room, least=least))
             room -= json_length(shown)
-            hits.append(replace(hit, snippet=shown))
+            hits.append(_hit(row, score, shown))
         return replace(answer, hits=hits)
 
     async def _explained(
-        self, answer: SearchAnswer, shown: Sequence[int], question: SearchQuestion, ranking: Ranking, scope: SearchScope
+        self,
+        answer: SearchAnswer,
+        shown: Sequence[int],
+        question: SearchQuestion,
+        ranking: Ranking,
+        scope: SearchScope,
+        *,
+        taken: int,
     ) -> SearchAnswer:
         """Return `answer` with an explanation, cut so that each hit still has room for the shortest snippet."""
         explainer = Explainer(self._index, await self._engines(), question, ranking, scope)
-        room = self._left(answer) - SHORTEST_SNIPPET * len(shown)
+        room = self._left(answer, taken) - SHORTEST_SNIPPET * len(shown)
         return replace(
             answer,
             explanation=fitted(explainer.read_as(), await explainer.hits(shown[: self._explained_hits]), room=room),
         )
 
-    def _left(self, answer: SearchAnswer) -> int:
-        """Return the characters that are left for snippets and an explanation."""
+    def _left(self, answer: SearchAnswer, taken: int) -> int:
+        """Return the characters that are left for snippets and an explanation; hits without snippets take `taken`."""
         optional = (answer.next_cursor or "", answer.corrected or "", answer.note or "")
         prose = (answer.route.reason, answer.scent.reason, answer.scent.next, *optional)
         room = self._room - ANSWER_CHARACTERS - NUDGE_CHARACTERS - sum(map(len, prose))
         if answer.explanation is not None:
             room -= characters(answer.explanation)
-        return room - sum(map(line_cost, answer.pages)) - sum(map(hit_cost, answer.hits))
+        return room - sum(map(line_cost, answer.pages)) - taken
 
     async def _wait_for_first_pages(self) -> None:
         """Wait a moment for the very first index, once: an empty first answer would look like a failure."""
@@ -443,14 +466,19 @@ def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[i
     return {doc: page_line(document_entry(records[doc]), records[doc].tokens, longest=longest) for doc in known}
 
 
-def _hit_without_snippet(row: ChunkRow) -> Hit:
-    """Return the hit of a chunk, still without its score, which depends on all that are shown."""
+def _cost(row: ChunkRow) -> int:
+    """Return the characters of a chunk's hit without its snippet."""
+    return hit_cost(row.path, chunk_section(row.section), row.title, row.source)
+
+
+def _hit(row: ChunkRow, score: float, shown: str) -> Hit:
+    """Return the hit of a chunk."""
     return Hit(
         path=row.path,
         section=chunk_section(row.section),
         title=row.title,
-        snippet="",
-        score=0.0,
+        snippet=shown,
+        score=score,
         line_start=row.line_start,
         line_end=row.line_end,
         revision=row.revision,

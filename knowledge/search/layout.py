@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.pages.map_view import MapEntry
-from knowledge.search.answers import Hit, PageLine
+from knowledge.search.answers import PageLine
 
 ANSWER_CHARACTERS = 290
 """The characters of the field names of an answer without hits, pages, reasons, nudge, note and cursor."""
@@ -38,9 +38,9 @@ def line_cost(line: PageLine) -> int:
     return LINE_CHARACTERS + json_length(line.path) + json_length(line.line)
 
 
-def hit_cost(hit: Hit) -> int:
-    """Return the characters of a hit without its snippet."""
-    return HIT_CHARACTERS + sum(map(json_length, (hit.path, hit.section, hit.title, hit.source)))
+def hit_cost(*texts: str) -> int:
+    """Return the characters of a hit without its snippet; `texts` are its path, section, title and source."""
+    return HIT_CHARACTERS + sum(map(json_length, texts))
 
 
 def json_length(text: str) -> int:

@@ -6,7 +6,7 @@ import json
 import re
 from array import array
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -498,6 +498,11 @@ def _condition(filters: Filters) -> tuple[list[str], list[Value]]:
 
 def _chunk_row(row: Any) -> ChunkRow:
     seq, doc, ordinal, section, start, end, text, path, title, revision, source, untrusted, language, modified_ns = row
-    headings = tuple(json.loads(section))
+    headings = _headings(section)
     about = (path, title, revision, source, bool(untrusted), language, modified_ns)
     return ChunkRow(seq, doc, ordinal, headings, start, end, text, *about)
+
+
+@lru_cache(maxsize=4_096)
+def _headings(stored: str) -> tuple[str, ...]:
+    return tuple(json.loads(stored))

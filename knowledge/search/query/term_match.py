@@ -60,7 +60,9 @@ class TermMatcher:
         found: dict[str, float] = {}
         places: dict[str, list[tuple[int, int]]] = {}
         for term in self._wanted:
-            spans = [span for start in term.beginnings for span in _places(text, start)]
+            spans = [span for start in term.beginnings if start in text for span in _places(text, start)]
+            if not spans:
+                continue
             forms = {text[a:b] for a, b in spans[:MOST_PLACES]}
             weights = {form: term.weight(stem(form, language)) for form in forms}
             if weight := max(weights.values(), default=0.0):

@@ -143,6 +143,8 @@ class _EngineResults:
     signals: ChunkSignals | None = None
     """Set if the lists were joined by score and not by rank. Only scores show by how much one chunk is better than
     another."""
+    rows: Mapping[int, ChunkRow] = field(default_factory=dict)
+    """The chunks that were read on the way."""
 
 
 class Ranker:
@@ -172,19 +174,20 @@ class Ranker:
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         exact: list[int] = []
-        places = {hit.doc: place for place, hit in reversed(list(enumerate(fused)))}
+        places = {hit.doc: place for place, hit in reversed(list(enumerate(fused)))} if names else {}
         for match in nearest_first(names, lambda match: places.get(match.doc, len(fused)))[:MOST_NAMED]:
             seq = await self._index.first_chunk(match.doc, match.section)
             if seq and seq not in exact:
                 exact.append(seq)
-        ordered = exact + [hit.seq for hit in fused if hit.seq not in exact]
         # The order of the best does not depend on how many are shown.
-        rows = await self._index.chunks(ordered[: max(room, COVERAGE_CHUNKS) + SPARE])
+        first = fused[: max(room, COVERAGE_CHUNKS) + SPARE]
+        ordered = [*exact, *(hit.seq for hit in first if hit.seq not in exact)][: max(room, COVERAGE_CHUNKS) + SPARE]
+        rows = await self._rows(ordered, found.rows)
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
         # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
-        best = max((hit.score for hit in fused), default=0.0) or 1.0
+        best = (fused[0].score if fused else 0.0) or 1.0
         # Below 1, which is for exact names.
-        scores = {hit.seq: hit.score / best * 0.99 for hit in fused} | dict.fromkeys(exact, 1.0)
+        scores = {hit.seq: hit.score / best * 0.99 for hit in first} | dict.fromkeys(exact, 1.0)
         ranking = Ranking(
             ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded
         )
@@ -224,9 +227,9 @@ class Ranker:
                 notes.append(f"searched by words only: {error}")
 
         async with first_error() as both:
-            # Meaning first: vectors are compared on another thread, or by a server, while words are searched on this one.
-            both.start_soon(by_meaning)
+            # Meaning begins first: vectors are compared on another thread, or by a server, while words are searched on this one.
             both.start_soon(by_words)
+            await by_meaning()
         notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
         for note in notes:
             log.warning("%s", note)
@@ -237,7 +240,13 @@ class Ranker:
         weights = weights.across_languages() if meaning_leads else weights
         joining = _Joining(self._index, engines, scope, question, embedded, weights)
         fused, signals = await joining.joined(keyword, vectors, pages, names)
-        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, signals)
+        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows)
+
+    async def _rows(self, seqs: Sequence[int], read: Mapping[int, ChunkRow]) -> Mapping[int, ChunkRow]:
+        """Return the rows of those of the chunks that still exist; `read` were read a moment ago."""
+        missing = [seq for seq in seqs if seq not in read]
+        found = {**read, **await self._index.chunks(missing)}
+        return {seq: found[seq] for seq in seqs if seq in found}
 
     async def _search_meaning(
         self, engines: Engines, question: SearchQuestion, scope: SearchScope
@@ -280,6 +289,8 @@ class _Joining:
     question: SearchQuestion
     embedded: Embedded | None
     weights: RankingWeights
+    rows: dict[int, ChunkRow] = field(default_factory=dict)
+    """The chunks that were read to learn from them."""
 
     async def joined(
         self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
@@ -323,7 +334,8 @@ class _Joining:
         return signals
 
     async def _shared_terms(self, best: Sequence[int]) -> tuple[QueryTerm, ...]:
-        rows = await self.index.chunks(best)
+        rows = self.rows
+        rows.update(await self.index.chunks(best))
         # In ranked order, so that floating-point sums are the same each time.
         texts = [
             (indexed_text(row.section, row.text)[:MOST_READ], row.language) for seq in best if (row := rows.get(seq))
