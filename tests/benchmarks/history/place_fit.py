@@ -89,8 +89,7 @@ async def sent_sections(writer: Writer, pages: dict[str, str], pieces: Sequence[
         rows = np.array(signs_of_parents(piece.text[:LONGEST_COMPARED], parents, unplaced.found), dtype=np.float64)
         right = [(one.page.path, section_name(one.parent.path)) == (piece.path, piece.section) for one in parents]
         may_be_right = [one.page.path == piece.path or may_lose_piece(one.page.text) for one in parents]
-        offered = np.array([one.offered for one in parents])
-        told.append(SentText(rows[offered], np.array(right)[offered], np.array(may_be_right)[offered]))
+        told.append(SentText(rows, np.array(right), np.array(may_be_right)))
     return told
 
 

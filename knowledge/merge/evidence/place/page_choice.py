@@ -29,8 +29,8 @@ from knowledge.merge.evidence.place.sister_pages import CandidatePage
 from knowledge.merge.evidence.place.text_form import form_fits
 from knowledge.merge.model import OfferedPlace
 
-MOST_OPENED = 10
-"""Sections are compared on this many of the likeliest pages."""
+MOST_OPENED, MOST_OPENED_FOR_SECTION = 10, 15
+"""Sections are compared on this many of the likeliest pages; the second for a text that begins with a heading."""
 OF_TEXT = PageSigns(
     rank=1.3,
     words=17.5,
@@ -105,11 +105,13 @@ def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
         rows = np.array(signs_of_parents(content, parents, unplaced.found), dtype=np.float64)
         scores = corrected(rows, stored_trees(PARENT_TREES, ParentSigns._fields))
         found = [
-            # The text's own heading names the section or makes a new one, so only the page is offered: with `section`, the text
-            # would replace the whole section.
-            _ScoredPlace(one.page.path, () if one.whole else one.parent.path, score)
+            # The page alone, where the text's own heading says the rest.
+            _ScoredPlace(
+                one.page.path,
+                () if one.whole and (one.named or one.parent == one.placer.title) else one.parent.path,
+                score,
+            )
             for one, score in zip(parents, scores, strict=True)
-            if one.offered
         ]
     else:
         places = candidate_places(unplaced)
@@ -132,11 +134,11 @@ class _ScoredPage(NamedTuple):
     signs: PageSigns
 
 
-def _likeliest(content: str, unplaced: UnplacedText, weights: PageSigns) -> Sequence[_ScoredPage]:
-    """Return the likeliest pages, best first, with the logarithm of their likelihood."""
+def _likeliest(content: str, unplaced: UnplacedText, weights: PageSigns, most: int) -> Sequence[_ScoredPage]:
+    """Return up to `most` of the likeliest pages, best first, with the logarithm of their likelihood."""
     signs = signs_of_pages(content, unplaced.pages)
     scores = [math.fsum(weight * sign for weight, sign in zip(weights, page, strict=True)) for page in signs]
-    likeliest = sorted(range(len(scores)), key=lambda number: (-scores[number], number))[:MOST_OPENED]
+    likeliest = sorted(range(len(scores)), key=lambda number: (-scores[number], number))[:most]
     pages = unplaced.pages
     return [
         _ScoredPage(pages[number], Placer(cut(pages[number].text), unplaced.similarity), scores[number], signs[number])
@@ -153,17 +155,20 @@ def candidate_parents(unplaced: UnplacedText) -> Sequence[ParentCandidate]:
     heading, *below = [piece for piece in cut(content).pieces if piece.kind not in ("blank", "front")]
     body, level = "".join(piece.text for piece in below), heading_level(heading)
     found: list[ParentCandidate] = []
-    for rank, page in enumerate(_likeliest(content, unplaced, OF_SECTION)):
+    for rank, page in enumerate(_likeliest(content, unplaced, OF_SECTION, MOST_OPENED_FOR_SECTION)):
         placement = page.placer.place(body, path=heading.section, level=level)
         if placement.how == "unsure":
-            choices = [(one.section, one.share, False, len(placement.choices), True) for one in placement.choices]
+            choices = [(one.section, one.share, False) for one in placement.choices]
         else:
             sure = next(one for one in page.placer.sections if one.path == placement.section)
-            others = [(one.section, one.share, False, len(placement.others), False) for one in placement.others]
-            choices = [(sure, 1.0, True, 1, True), *others]
+            choices = [(sure, 1.0, True)]
+        known = {one for one, _, _ in choices}
+        others = [one for one in page.placer.holders(body, heading.section[-1], level) if one.section not in known]
+        counts = len(choices), len(others)
+        choices += [(one.section, one.share, False) for one in others]
         named = bool(page.placer.sections_named(heading.section))
-        for parent, likelihood, whole, parents, offered in choices:
-            share = max(likelihood, LEAST_SHARE)
+        for number, (parent, likelihood, whole) in enumerate(choices):
+            other, share = number >= counts[0], max(likelihood, LEAST_SHARE)
             found.append(
                 ParentCandidate(
                     page.page,
@@ -176,8 +181,8 @@ def candidate_parents(unplaced: UnplacedText) -> Sequence[ParentCandidate]:
                     rank,
                     page.signs,
                     share,
-                    parents,
-                    offered,
+                    counts[other],
+                    other,
                 )
             )
     return found
@@ -193,7 +198,7 @@ def candidate_places(unplaced: UnplacedText) -> Sequence[PlaceCandidate]:
     text = next((unit for unit in units(cut(content)) if unit.kind in ("paragraph", "item")), None)
     kind = text.kind if text is not None else None
     found: list[PlaceCandidate] = []
-    for rank, page in enumerate(_likeliest(content, unplaced, OF_TEXT)):
+    for rank, page in enumerate(_likeliest(content, unplaced, OF_TEXT, MOST_OPENED)):
         choices = page.placer.choices(
             content, is_item=kind == "item", with_references=begins_with_link(content), with_form=False
         )

@@ -123,13 +123,21 @@ class ParentSigns(NamedTuple):
     """Logarithm of one plus the number of different words of the text."""
     subheadings: float
     """Logarithm of one plus the number of headings inside the text."""
+    other: float
+    """1 if a merge with its page would put the text into another section, or offer others."""
+    has: float
+    """1 if the section or one directly below it has the heading of the text."""
+    beside: float
+    """Share of the other sections of its level on the page that have a subsection with the heading of the text."""
+    same_language: float
+    """1 if the page is in the language of the text."""
 
 
 class ParentCandidate(NamedTuple):
     """A section that a new section could go into, with what is known about its page and about it.
 
-    With `whole`, the page alone is to be named; `named` pages have a section with the text's heading. `parents` is the number of
-    sections that were compared on the page. Only an `offered` section is offered: the others are there to be compared.
+    With `whole`, a merge with the page puts the text into this section; `named` pages have a section with the text's heading.
+    Such a merge would neither choose nor offer an `other` section. `parents` is the number of sections of its page of that kind.
     """
 
     page: CandidatePage
@@ -143,7 +151,7 @@ class ParentCandidate(NamedTuple):
     signs: PageSigns
     share: float
     parents: int
-    offered: bool
+    other: bool
 
 
 class _NewSection:
@@ -197,6 +205,10 @@ class _Outline:
         for one in inside:
             found.update(self.placer.words_in(one))
         return found
+
+    def having(self, heading: str) -> frozenset[tuple[str, ...]]:
+        """Return the heading paths of the sections with a subsection of this folded heading."""
+        return frozenset(one.path[:-1] for one in self.sections if one.path and folded_heading(one.path[-1]) == heading)
 
     def children(self, section: PageSection) -> Sequence[PageSection]:
         """Return the sections directly below it."""
@@ -300,6 +312,13 @@ def signs_of_parents(
                 level=float(text.level),
                 terms=math.log1p(len(text.terms)),
                 subheadings=math.log1p(len(text.inner)),
+                other=float(one.other),
+                has=float(
+                    text.folded
+                    in {folded_heading(name) for name in (*one.parent.path[-1:], *(child.path[-1] for child in below))}
+                ),
+                beside=_beside(text, outline, one.parent),
+                same_language=float(text.language == one.placer.language),
             )
         )
     return rows
@@ -362,6 +381,12 @@ def _heading_fits(text: _NewSection, children: Sequence[Sequence[PageSection]]) 
             )
         )
     return fits
+
+
+def _beside(text: _NewSection, outline: _Outline, parent: PageSection) -> float:
+    others = [one for one in outline.sections if one.level == parent.level and one != parent]
+    having = outline.having(text.folded)
+    return sum(one.path in having for one in others) / (len(others) or 1)
 
 
 def _inner(text: _NewSection, outline: _Outline, children: Sequence[PageSection]) -> float:

@@ -128,8 +128,7 @@ class Placement:
     """Where something new goes: after line `after_line` (from 1; 0 is the very beginning), into `section`.
 
     `choices` are the sections that were compared, likeliest first; empty where likeness did not decide. With `how` "unsure" nothing
-    may be written: the caller chooses. `level` is that of the heading where a section is to be made, else 0; `others` are
-    then further sections that could hold it.
+    may be written: the caller chooses. `level` is that of the heading where a section is to be made, else 0.
     """
 
     section: tuple[str, ...]
@@ -137,7 +136,6 @@ class Placement:
     how: How
     choices: tuple[SectionChoice, ...] = ()
     level: int = 0
-    others: tuple[SectionChoice, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -247,6 +245,8 @@ class Placer:
         self._bodies: dict[PageSection, str] = {}
         self._lists: dict[PageSection, Sequence[int]] = {}
         self._all_blocks: dict[_Among, tuple[Sequence[PageSection], TermVectors]] = {}
+        # What was compared last, because a text's place and the other sections that could hold it are asked for in turn.
+        self._compared: tuple[tuple[str, str, bool, PageSection | None], tuple[SectionChoice, ...]] | None = None
 
     # The decision
 
@@ -289,11 +289,28 @@ class Placer:
         best = self._for(text, hint=hint, is_item=is_item)[0]
         return best.section if best.share >= LIKELY else None
 
+    def holders(self, text: str, heading: str, level: int) -> Sequence[SectionChoice]:
+        """Return the sections that a subsection of this heading and level could be added to: those of the level above.
+
+        The share of each includes those of the sections inside it. A section that has such a subsection is left out.
+        """
+        shares = {one.section: one.share for one in self._for(text, hint=f" {heading}", is_item=False)}
+        having = {one.path[:-1] for one in self.sections_named((heading,))}
+        return [
+            SectionChoice(one, math.fsum(share for other, share in shares.items() if _inside(other, one)))
+            for one in self.sections
+            if one.level == level - 1 and one.path and one.path not in having
+        ]
+
     def _for(
         self, text: str, *, hint: str, is_item: bool, within: PageSection | None = None
     ) -> tuple[SectionChoice, ...]:
-        links = begins_with_link(text)
-        return self.choices(text, hint=hint, within=within, is_item=is_item, with_references=links)
+        asked = (text, hint, is_item, within)
+        if self._compared is None or self._compared[0] != asked:
+            links = begins_with_link(text)
+            found = self.choices(text, hint=hint, within=within, is_item=is_item, with_references=links)
+            self._compared = asked, found
+        return self._compared[1]
 
     def _in(self, section: PageSection, text: str, how: How, choices: Sequence[SectionChoice] = ()) -> Placement:
         return Placement(section.path, self.line_after(self.spot(section, text)), how, tuple(choices))
@@ -330,10 +347,7 @@ class Placer:
         if near is not None and under(near) >= NEIGHBOUR:
             compared, end = (SectionChoice(near, round(under(near), 4)),), near.last
         after = self.line_after(self.last_written(end, holder))
-        others = [SectionChoice(one, under(one)) for one in self.sections if one.level == level - 1 and one != holder]
-        return Placement(
-            holder.path, after, "new section", compared, usual, tuple(one for one in others if one.section.path)
-        )
+        return Placement(holder.path, after, "new section", compared, usual)
 
     def _before_closing(self, parent: PageSection) -> int:
         """Return the index of the piece that closes `parent`: its reference-like sections at the end, or its own end."""

@@ -65,15 +65,42 @@ def test_a_page_that_has_the_heading_is_known_by_it() -> None:
     assert not found["care.md", "Care"].named
 
 
-def test_other_sections_that_could_hold_a_section_are_compared_and_not_offered() -> None:
+def test_other_sections_that_could_hold_a_section_are_offered_too() -> None:
     page = CandidatePage(
         "two.md", "# Set up\n\n## Box\n\nOpen it.\n\n# Lamps\n\n## Bulb\n\nTurn the bulb of the lamp.\n"
     )
-    places = candidate_parents(UnplacedText("## Lamp colours\n\nA lamp is red or green.\n", [page]))
-    assert [one.parent.path for one in places if one.whole] == [("Lamps",)]
-    assert [(one.parent.path, one.offered) for one in places if not one.whole] == [(("Set up",), False)]
-    offered = places_among_pages(UnplacedText("## Lamp colours\n\nA lamp is red or green.\n", [page]))
-    assert [(one.path, one.section) for one in offered] == [("two.md", "")]
+    text = "## Lamp colours\n\nA lamp is red or green.\n"
+    places = candidate_parents(UnplacedText(text, [page]))
+    assert [(one.parent.path, one.other) for one in places] == [(("Lamps",), False), (("Set up",), True)]
+    offered = places_among_pages(UnplacedText(text, [page]))
+    assert {one.section for one in offered} == {"Lamps", "Set up"}
+
+
+def test_a_section_whose_neighbours_have_the_heading_is_compared_and_one_that_has_it_is_named() -> None:
+    text = "### Remedy\n\nWait for an hour.\n"
+    page = CandidatePage("errors.md", f"{ERRORS.text}\n## Error E12\n\nThe drum is worn.\n")
+    places = candidate_parents(UnplacedText(text, [page]))
+    by_path = dict(zip([one.parent.path for one in places], signs_of_parents(text, places, ()), strict=True))
+    assert set(by_path) == {
+        ("Errors", "Error E10", "Remedy"),
+        ("Errors", "Error E11", "Remedy"),
+        ("Errors", "Error E12"),
+    }
+    lacking, having = by_path["Errors", "Error E12"], by_path["Errors", "Error E10", "Remedy"]
+    assert (lacking.has, lacking.beside, lacking.other) == (0, 1, 1)
+    assert (having.has, having.other) == (1, 0)
+
+
+def test_a_page_in_the_language_of_the_text_is_known_by_it() -> None:
+    german = CandidatePage(
+        "de/pflege.md",
+        "# Pflege\n\n## Lampe\n\nDie Lampe wird nicht mit Wasser und auch nicht mit der Hand gereinigt.\n",
+    )
+    text = "## Drum\n\nThe drum is cleaned with a cloth, and it is not touched by hand.\n"
+    places = candidate_parents(UnplacedText(text, [CARE, german]))
+    rows = signs_of_parents(text, places, ())
+    same = {one.page.path: row.same_language for one, row in zip(places, rows, strict=True)}
+    assert same == {"care.md": 1, "de/pflege.md": 0}
 
 
 def test_a_section_is_offered_the_page_of_sections_like_it() -> None:
