@@ -168,6 +168,8 @@ class ServerIndex(ABC, Generic[M]):
             # Outside the lock: this may take a minute, and searches wait for the lock.
             self._serves(await self._read_mark(wait=True))
             return self._mark
+        if time.monotonic() - self._looked_at < FRESH_S:
+            return self._mark  # without the lock, which lets other tasks run first
         async with self._looking:
             if time.monotonic() - self._looked_at >= FRESH_S:
                 self._serves(await self._read_mark(wait=False))

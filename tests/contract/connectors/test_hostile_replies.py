@@ -30,6 +30,8 @@ from knowledge.index.engines import server_line
 from knowledge.index.engines.meilisearch import client as meilisearch_client
 from knowledge.index.engines.meilisearch import server as meilisearch_server
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
+from knowledge.index.engines.qdrant.client import nearest
+from knowledge.index.engines.qdrant.points import QdrantOptions
 from knowledge.index.engines.qdrant.server import QdrantAddress, QdrantLine
 from knowledge.wire.compression import PIECE, BadPacking, Unpacking
 from mcp_server.connectors.errors import ConnectorError
@@ -89,6 +91,14 @@ async def qdrant_asks(at: Served) -> None:
         await line.close()
 
 
+async def qdrant_searches(at: Served) -> None:
+    line = QdrantLine.to(QdrantAddress(at.address, KEY))
+    try:
+        await line.ask(lambda client: nearest(client, "pages", [1.0], (), limit=1, options=QdrantOptions()))
+    finally:
+        await line.close()
+
+
 async def meilisearch_asks(at: Served) -> None:
     line = MeilisearchLine(MeilisearchAddress(at.address, KEY))
     try:
@@ -97,7 +107,12 @@ async def meilisearch_asks(at: Served) -> None:
         await line.close()
 
 
-ASKING = {"embedder": embedder_asks, "qdrant": qdrant_asks, "meilisearch": meilisearch_asks}
+ASKING = {
+    "embedder": embedder_asks,
+    "qdrant": qdrant_asks,
+    "qdrant-search": qdrant_searches,
+    "meilisearch": meilisearch_asks,
+}
 
 
 @pytest.fixture(params=sorted(ASKING))

@@ -412,7 +412,6 @@ async def test_a_search_is_one_small_request_for_an_uncompressed_answer() -> Non
         "params": {"hnsw_ef": GRAPH_CANDIDATES},
         "limit": 5,
         "with_payload": ["doc"],
-        "with_vector": False,
     }
 
 

@@ -5,8 +5,13 @@ Importing the package takes most of a second.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
+import h11
 import httpx
 from grpc import StatusCode
 from grpc.aio import AioRpcError
@@ -16,7 +21,9 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 
 from knowledge.index.engines.qdrant.points import MEANING, Condition, QdrantOptions
 from knowledge.index.engines.server_line import WRITE_S, MissingIndex, ServerFailure
+from knowledge.index.ports import Scored
 from knowledge.wire.compression import bounding
+from knowledge.wire.http_posts import HttpPosts
 
 GRAPH_CANDIDATES = 512
 """Candidates that a graph search keeps (`hnsw_ef`). With Qdrant's default of 100 it finds 71 % of the true first ten, with this
@@ -24,14 +31,27 @@ GRAPH_CANDIDATES = 512
 LASTING = (StatusCode.INVALID_ARGUMENT, StatusCode.FAILED_PRECONDITION, StatusCode.UNIMPLEMENTED)
 
 
+class RestClient(AsyncQdrantClient):
+    """A client that has connections of its own for searches: `posts`, or None if all requests take the same way."""
+
+    posts: HttpPosts | None = None
+
+    async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
+        """Close all connections."""
+        if self.posts is not None:
+            self.posts.close()
+        await super().close(grpc_grace, **kwargs)
+
+
 def open_client(url: str, key: str | None, *, grpc: bool, grpc_port: int) -> AsyncQdrantClient:
     """Return a client; nothing is sent yet."""
-    return AsyncQdrantClient(
+    keyed = {"api-key": key} if key else {}
+    client = RestClient(
         url=url,
         # The server sends a compressed answer in several small packets, and delays the second by 40 ms until the first
         # is acknowledged. The key is a header and not `api_key`: over plain HTTP, that raises a Python warning.
         # `QdrantLine` logs one instead.
-        headers={"accept-encoding": "identity"} | ({"api-key": key} if key else {}),
+        headers={"accept-encoding": "identity"} | keyed,
         prefer_grpc=grpc,
         grpc_port=grpc_port,
         timeout=int(WRITE_S),
@@ -41,6 +61,18 @@ def open_client(url: str, key: str | None, *, grpc: bool, grpc_port: int) -> Asy
         limits=httpx.Limits(max_connections=32, max_keepalive_connections=16),
         event_hooks={"response": [bounding(httpx)]},
     )
+    address = client.http.client.host
+    if not grpc and not _through_proxy(address):
+        # The client's own certificates, which it also takes from SSL_CERT_FILE.
+        tls = httpx.create_ssl_context() if address.startswith("https:") else None
+        client.posts = HttpPosts(address, keyed, tls)
+    return client
+
+
+def _through_proxy(address: str) -> bool:
+    """Return whether the environment sends requests to this address through a proxy, as the client does by itself."""
+    parts, proxies = urlsplit(address), getproxies()
+    return bool(proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.hostname or "")
 
 
 async def nearest(
@@ -51,12 +83,54 @@ async def nearest(
     *,
     limit: int,
     options: QdrantOptions,
-) -> Sequence[models.ScoredPoint]:
-    """Return the points nearest to `vector` that meet all conditions, best first, each with its document."""
+) -> list[Scored]:
+    """Return the points nearest to `vector` that meet all conditions, equally near ones by number, each with its document."""
+    if isinstance(client, RestClient) and client.posts is not None:
+        found = await _posted(client.posts, collection, vector, conditions, limit=limit, options=options)
+    else:
+        found = await _queried(client, collection, vector, conditions, limit=limit, options=options)
+    return sorted(found, key=lambda hit: (-hit.score, hit.seq))
+
+
+async def _posted(
+    posts: HttpPosts,
+    collection: str,
+    vector: Sequence[float],
+    conditions: Sequence[Condition],
+    *,
+    limit: int,
+    options: QdrantOptions,
+) -> list[Scored]:
+    """Ask as the client does, in a fifth of the time: it checks each number, and lets other tasks run before it sends."""
+    params: dict[str, Any] = {"hnsw_ef": GRAPH_CANDIDATES}
+    if options.quantization != "none":
+        params["quantization"] = {"rescore": True, "oversampling": _oversampling(options)}
+    query: dict[str, Any] = {"query": {"nearest": list(vector)}, "using": MEANING, "params": params, "limit": limit}
+    query["with_payload"] = ["doc"]
+    if conditions:
+        query["filter"] = {"must": list(conditions)}
+    reply = await posts.begin(f"collections/{quote(collection)}/points/query", json.dumps(query).encode())
+    if reply.status != 200:
+        # As the client raises it.
+        if reply.status == 429 and (pause_s := reply.headers.get("retry-after", "")).isdecimal():
+            raise ResourceExhaustedResponse("too many requests", int(pause_s))
+        raise UnexpectedResponse(reply.status, "", reply.body, httpx.Headers(reply.headers))
+    points = json.loads(reply.body)["result"]["points"]
+    return [Scored(int(one["id"]), int((one["payload"] or {}).get("doc", 0)), float(one["score"])) for one in points]
+
+
+async def _queried(
+    client: AsyncQdrantClient,
+    collection: str,
+    vector: Sequence[float],
+    conditions: Sequence[Condition],
+    *,
+    limit: int,
+    options: QdrantOptions,
+) -> list[Scored]:
     rescore = None
     if options.quantization != "none":
-        oversampling = 4.0 if options.quantization == "binary" else 2.0
-        rescore = models.QuantizationSearchParams(rescore=True, oversampling=oversampling)
+        rescore = models.QuantizationSearchParams(rescore=True, oversampling=_oversampling(options))
     found = await client.query_points(
         collection,
         query=list(vector),
@@ -66,7 +140,11 @@ async def nearest(
         limit=limit,
         with_payload=["doc"],
     )
-    return found.points
+    return [Scored(int(one.id), int((one.payload or {}).get("doc", 0)), one.score) for one in found.points]
+
+
+def _oversampling(options: QdrantOptions) -> float:
+    return 4.0 if options.quantization == "binary" else 2.0
 
 
 def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:
@@ -78,8 +156,9 @@ def failure(error: Exception, shown: str, limit_s: float) -> ServerFailure:
     """
     if isinstance(error, TimeoutError):
         return ServerFailure(f"{shown} did not answer within {limit_s:g} s", again=True)
-    if isinstance(error, ResponseHandlingException):
-        return ServerFailure(f"{shown} does not answer ({type(error.source).__name__})", again=True)
+    if isinstance(error, ResponseHandlingException | OSError | h11.RemoteProtocolError):
+        source = error.source if isinstance(error, ResponseHandlingException) else error
+        return ServerFailure(f"{shown} does not answer ({type(source).__name__})", again=True)
     if isinstance(error, ResourceExhaustedResponse):
         return ServerFailure(f"{shown} is overloaded", again=True, pause_s=float(error.retry_after_s))
     if isinstance(error, UnexpectedResponse):

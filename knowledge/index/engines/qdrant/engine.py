@@ -22,8 +22,6 @@ from knowledge.index.ports import Scored
 from knowledge.state.ports import Filters, IndexPosition, IndexStore
 
 if TYPE_CHECKING:
-    from qdrant_client import models
-
     from knowledge.index.engines.qdrant.fill import Filling
 
 
@@ -151,15 +149,9 @@ class QdrantVectorIndex(ServerIndex[CollectionMark]):
         from knowledge.index.engines.qdrant.client import nearest  # loaded: the mark was read
 
         options = self._options
-        points = await self._line.ask(
+        return await self._line.ask(
             lambda client: nearest(client, mark.collection, vector, conditions, limit=limit, options=options)
         )
-        return _hits(points)
-
-
-def _hits(points: Sequence[models.ScoredPoint]) -> list[Scored]:
-    hits = [Scored(int(point.id), int((point.payload or {}).get("doc", 0)), point.score) for point in points]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.seq))
 
 
 def _admitted(hits: Sequence[Scored], docs: Collection[int] | None) -> list[Scored]:

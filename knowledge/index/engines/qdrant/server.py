@@ -88,6 +88,8 @@ class QdrantLine(ServerLine):
             await client.close()
 
     async def _opened(self) -> AsyncQdrantClient:
+        if self._client is not None:
+            return self._client  # without the lock, which lets other tasks run first
         async with self._opening:
             if self._client is None:
                 self._client = await anyio.to_thread.run_sync(self._make)
