@@ -42,7 +42,7 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     With a section, content with headings replaces the whole section, including its subsections. Content without
     headings replaces only the section's text up to its first subsection. The content is a snippet that belongs in the
     section if `+ ` is before the section's name, or if it begins with a heading below the section's and keeps less than
-    half of the section's words.
+    half of the section's words, or none or less than half of its headings.
 
     Without a section, the content is a whole document if it begins as `base` does, with front matter, or with its own
     title (on a page with several titles only with the first); if it begins with the first block of `base` and has all its
@@ -84,7 +84,7 @@ def _for_section(base: CutDocument, content: str, path: str, asked: str) -> Take
             subsection = first.level > own.level
     following = [one for one in headings[at + 1 :] if not inside or one.level <= own.level]
     end = following[0].start if following else len(lines)
-    if subsection and not _keeps_half("".join(lines[start:end]), content):
+    if subsection and not _keeps_half_of_section("".join(lines[start:end]), content):
         # Taken as the whole section, it would remove what the section says now.
         return TakenContent("snippet", content, section_name(heading.path))
     before = "".join(lines[:start])
@@ -170,7 +170,7 @@ def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first
     before = "".join(piece.text for piece in base.pieces if piece.kind != "front")
     if before.strip() and _keeps_half(before, content):
         # A section made like the others of a short page has most of their words, but not their headings.
-        return "document" if begins.kind != "heading" or _keeps_half_of_headings(base, content) else "unclear"
+        return "document" if begins.kind != "heading" or _keeps_half_of_headings(base.pieces, content) else "unclear"
     had, has = Counter(before.split()), Counter(content.split())
     opening = next(piece for piece in base.pieces if piece.kind != "blank")
     begins_alike = begins.text.strip(BLANK) == opening.text.strip(BLANK)
@@ -217,9 +217,15 @@ def _keeps_half(before: str, content: str) -> bool:
     return 2 * (had & Counter(content.split())).total() >= had.total()
 
 
-def _keeps_half_of_headings(base: CutDocument, content: str) -> bool:
-    """Return whether `content` has at least half of the headings of `base`, whatever their levels."""
-    had = Counter(one.text for one in _headings(base.pieces))
+def _keeps_half_of_section(before: str, content: str) -> bool:
+    """Return whether `content` has at least half of the words and of the headings of a section's text, and one heading."""
+    found = blocks_of(before)
+    return bool(_headings(found)) and _keeps_half(before, content) and _keeps_half_of_headings(found, content)
+
+
+def _keeps_half_of_headings(before: Sequence[DocumentPiece], content: str) -> bool:
+    """Return whether `content` has at least half of the headings of `before`, whatever their levels."""
+    had = Counter(one.text for one in _headings(before))
     return 2 * (had & Counter(one.text for one in _headings(blocks_of(content)))).total() >= had.total()
 
 

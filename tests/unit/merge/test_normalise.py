@@ -86,6 +86,17 @@ def test_a_subsection_alone_is_added_to_the_section_and_does_not_replace_it() ->
     assert own.form == "section"
 
 
+def test_a_subsection_made_like_that_of_its_section_is_added_to_it() -> None:
+    page = f"# Benchmarks\n\n## Performance\n\n### Writing\n\n{TABLE}{ROWS.format(1)}"
+    new = f"### Reading\n\n{TABLE}{ROWS.format(2)}"
+    assert as_document(cut(page), new, path="a.md", section="Performance").form == "snippet"
+    short = "# Process\n\n## Events\n\nThe process emits these events:\n"
+    event = "### Loaded\n\nThe process emits these when it has loaded.\n"
+    assert as_document(cut(short), event, path="a.md", section="Events").form == "snippet"
+    both = f"{new}\n### Writing\n\n{TABLE}{ROWS.format(3)}"
+    assert as_document(cut(page), both, path="a.md", section="Performance").form == "section"
+
+
 def test_a_plus_before_a_sections_name_adds_to_it() -> None:
     for name in ("+ A", "+ T > A", "+ ## A"):
         assert as_document(cut(PAGE), "new A", path="a.md", section=name) == TakenContent("snippet", "new A", "T > A")
