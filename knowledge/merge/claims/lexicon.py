@@ -74,6 +74,10 @@ BETWEEN = _words(_FIGURES["between"])
 RANGE = _words(_FIGURES["range"])
 PER = _words(_FIGURES["per"])
 UNIT_ARTICLES = _words(_FIGURES["unit_articles"])
+ARTICLES = (BETWEEN | UNIT_ARTICLES) - DECIDING
+"""Words that may be left out or replaced by each other without changing what a statement says."""
+COVERED_IN_FULL = frozenset({"en", "de"})
+"""Languages of which the tables hold all words that matter; they hold only common ones of others."""
 MAYBE_FIGURES = frozenset(MONTHS) | frozenset(NUMBER_WORDS) | UNIT_ARTICLES
 CURRENCIES = _words(_FIGURES["currencies"])
 SEPARATE_UNITS = _words(_FIGURES["separate_units"])

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
-from knowledge.merge.claims.claim import claim
+from knowledge.merge.claims.claim import claim, most_likely_language
 from knowledge.merge.claims.contradiction import compare
 from knowledge.merge.claims.lexicon import (
+    ARTICLES,
     AT_LEAST,
     AT_MOST,
+    COVERED_IN_FULL,
     DECIDING,
     GENERIC,
     MONTHS,
@@ -31,7 +33,6 @@ from knowledge.merge.claims.lexicon import (
     WEEKDAYS,
 )
 from knowledge.merge.claims.polarity import axis_of, names_case
-from knowledge.merge.claims.quantities import compare_values
 from knowledge.merge.model import Unit
 from knowledge.pages.markdown.inline import code_spans, plain
 from knowledge.pages.markdown.language import detect
@@ -43,17 +44,13 @@ LOOKED_AT = 4000
 """Characters of a statement that are compared; a longer one is data."""
 MOST_ORDERED = 300
 """Terms of a statement whose order is compared."""
-SAME_ORDER = 0.6
-"""Share of a statement's terms that the other must have in the same order: `A calls B` is not `B calls A`."""
 LEAST_ORDER = 0.5
-"""The share in the same order that is required of paraphrases, and of two statements with one subject."""
-ALL_IN_ORDER = 0.75
-"""The share in the same order that is required of a statement that replaces another."""
-SAME_WORDS = 0.9
+"""Share of a statement's terms that a paraphrase must have in the same order."""
 PARAPHRASE = 0.6
 WORDS_OF_A_KEY_LINE = 6
 
-_MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
+# The box of an open task belongs to the marker; that of a finished one says something.
+_MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[ \][ \t]+)?|$)")
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 _INNER_ITEM = re.compile(r"\n[ \t]*(?=(?:[-+*]|\d{1,9}[.)])[ \t])")
 # A full stop with closing quotes and brackets after it; the full stops of Chinese and Japanese; a hard line break; a
@@ -71,7 +68,9 @@ _GERMAN_DAY = re.compile(r"\s+(?:Jan|Feb|M\u00e4r|Mrz|Apr|Mai|Jun|Jul|Aug|Sep|Ok
 _KEY_LINE = re.compile(r"[ \t]*[*_`]{0,2}[^\W\d_][\w ./()-]{0,60}?[*_`]{0,2}[ \t]*[:=][*_]{0,2}[ \t]+\S")
 _VALUE = re.compile(r"[<>\u2264\u2265~\u00b1+-]?\d[\d.,:/\u2013-]*[^\W\d_%]*%?")
 _SIGNS = "<>+-~\u00b1\u2264\u2265"
-_TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)|\[\[([^\[\]|\n]+)|(https?://[^\s<>()\]]+)")
+_TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)|\[\[([^\[\]|\n]+)|(https?://[^\s<>()\]]+)|\]\[([^\[\]\n]+)\]")
+_STRUCK = re.compile(r"~~([^~\n]+)~~|<(?:del|s|strike)>([^<>\n]+)</")
+_ASKS = re.compile(r"[?\uff1f\u061f][\s\"')\]*_\u201d\u00bb]*$")
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w.-]*[^\W_]|\b\w*[a-z][A-Z]\w*\b|\b[A-Z]{2,}\b")
 _NAMED = re.compile(r"\b(?:[A-Z]\b|[^\W\d_]*\d\w*|[A-Z]\w+)")
 _QUOTES = str.maketrans(
@@ -81,8 +80,10 @@ _MIXED = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w+")
 # The words of "can't" are "can" and "t": nothing would be left of the negation.
 _SHORT_NOT = re.compile(r"(?:(?<=\bca)(n)|(?<=\bwo)n|n)'t\b", re.IGNORECASE)
 _AROUND = ".,;:!?()[]{}\"'`_"
-_PLAIN_TOKEN = re.compile(r"[^\W\d][\w'-]*|[<>~\u00b1+-]?\d+(?:[.,]\d+)*%?[^\W\d]*|[-*]")
+_PLAIN_TOKEN = re.compile(r"[^\W\d][\w'-]*|\d+(?:[.,]\d+)*%?[^\W\d]*|[-*]")
 _SLASHED_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
+_OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2c00-\ufdff\U00020000-\U0003ffff]")
+"""A letter of another script than the Latin."""
 _CODE = frozenset({"fence", "code", "html", "comment"})
 # Kinds whose exact wording matters: if they were reworded, they would say something else.
 _VERBATIM = _CODE | {"front", "row"}
@@ -114,19 +115,77 @@ class StatementReading:
 
     @cached_property
     def folded(self) -> str:
-        """The text without markup, case, quote style and final punctuation.
+        """The text without markup, case, quote style and final punctuation, and then its `marks`.
 
         Code keeps all of that; only its white space is folded.
         """
-        if self.kind in _CODE:
+        if self.kind in _CODE or len(self.text) > LOOKED_AT:
             return " ".join(self.text.split())
-        return self.plain.translate(_QUOTES).casefold().rstrip(" .;:!,")
+        text = self.plain.translate(_QUOTES).casefold().rstrip(" .;:!,")
+        return "\0".join((text, *self.marks)) if self.marks else text
+
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """What it says beside its words: where its links lead, what is struck out, that it asks, how names are written."""
+        return (*sorted(self.targets), *self.struck, *sorted(self.spelled.elements()), *("?" * self.asks))
+
+    @cached_property
+    def targets(self) -> frozenset[str]:
+        """The targets of its links and images."""
+        text = self.text[:LOOKED_AT]
+        return frozenset(target for found in _TARGET.findall(text) for target in found if target)
+
+    @cached_property
+    def struck(self) -> tuple[str, ...]:
+        """Its texts that are struck out."""
+        return tuple("".join(found) for found in _STRUCK.findall(self.text[:LOOKED_AT]))
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether it is a question."""
+        return _ASKS.search(self.plain) is not None
+
+    @cached_property
+    def written(self) -> Counter[str]:
+        """Its words as they are written, only the first with a small letter."""
+        tokens = [token.strip(_AROUND) for token in self.plain.translate(_QUOTES).split()]
+        return Counter([token[:1].lower() + token[1:] for token in tokens[:1]] + tokens[1:])
+
+    @cached_property
+    def spelled(self) -> Counter[str]:
+        """Those with a capital letter: `MAX_SIZE` is not `max_size`, and `-F` is not `-f`."""
+        return Counter({token: count for token, count in self.written.items() if token != token.lower()})
 
     @cached_property
     def words(self) -> tuple[str, ...]:
         """Its words in order, case-folded, "can't" as "can not"."""
-        text = self.plain.translate(_QUOTES)
+        text = _SLASHED_DATE.sub(r"\1-\2-\3", self.plain.translate(_QUOTES))
         return tuple(words(_SHORT_NOT.sub(r"\1 not", text) if "'" in text else text))
+
+    @cached_property
+    def wording(self) -> tuple[str, ...]:
+        """Its words in order. In English, without articles, and as stems if they decide nothing and are no stop words.
+
+        In other languages an ending or an article may say who does what to whom.
+        """
+        if not self.is_english:
+            return self.words
+        kept = (word for word in self.words if word not in ARTICLES)
+        return tuple(
+            word if word in self.deciding or is_stop_word(word, ("en",)) else stem(word, "en") for word in kept
+        )
+
+    @cached_property
+    def is_english(self) -> bool:
+        """Whether it is in English, as far as its words tell."""
+        return most_likely_language(self.plain) == "en" and _OTHER_SCRIPT.search(self.plain) is None
+
+    @cached_property
+    def is_covered(self) -> bool:
+        """Whether it is in a language of which the tables know the words that decide and narrow."""
+        return self.is_english or (
+            most_likely_language(self.plain) in COVERED_IN_FULL and _OTHER_SCRIPT.search(self.plain) is None
+        )
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -174,11 +233,10 @@ class StatementReading:
         """The parts that another wording must keep: numbers, code, names, link targets."""
         text = self.text[:LOOKED_AT]
         code = [self.text[start + ticks : end - ticks].strip() for start, end, ticks in code_spans(text)]
-        links = [target for found in _TARGET.findall(text) for target in found if target]
         numbers = [value.rstrip(".,:/-\u2013").casefold() for value in _VALUE.findall(self.plain)]
         names = [folded for name in _NAME.findall(self.plain) if (folded := name.casefold()) not in UNITS]
         number_words = [word for word in words(self.plain) if word in NUMBER_WORDS]
-        return frozenset((*numbers, *number_words, *names, *code, *links))
+        return frozenset((*numbers, *number_words, *names, *code, *self.targets))
 
     @cached_property
     def content(self) -> tuple[str, ...]:
@@ -348,56 +406,80 @@ def likeness(one: StatementReading, other: StatementReading) -> float:
 
 
 def implies(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether a reader of `existing` learns nothing from `new`: it repeats `existing`, rewords it, or is a part of it.
+    """Return whether a reader of `existing` learns nothing from `new`: it repeats `existing` or is a part of it.
 
-    Other words count as the same only if each deciding word (must, all, enabled, 2xx), sign (`^`, `1-2`) and figure is in both. A
-    part must be one run of words: "the office is in Oslo" is not part of "the office is in Berlin and the server in Oslo". And
-    it must leave out nothing but plain words: "a file may have 5 MB" is not what "on Linux a file may have 5 MB" says.
+    Only these may differ: emphasis, the unit of a figure ("1.5 TB", "1500 GB"), and in English articles, endings, and stop words
+    that one of the two has more. Anything else may be what decides, be it a word that no table knows or the order alone ("the
+    parent stops the child"). Only a person or a model can tell.
     """
     if existing.folded == new.folded:
         return True
-    if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.subject or existing.limits != new.limits:
+    if max(len(existing.text), len(new.text)) > LOOKED_AT or not _may_say_the_same(existing, new):
         return False
-    if not new.subject <= existing.subject or _swaps_names(existing, new):
+    if existing.spelled == new.spelled and _have_one_wording(existing, new):
+        return True
+    return _is_converted(existing, new) or _is_plain_part(existing, new)
+
+
+def _may_say_the_same(existing: StatementReading, new: StatementReading) -> bool:
+    """Return whether nothing but the words of two statements can make them differ."""
+    if existing.kind in _VERBATIM or new.kind in _VERBATIM or existing.asks != new.asks:
         return False
-    if new.subject == existing.subject:
-        if new.deciding != existing.deciding or new.signs != existing.signs or not _keeps_figures(existing, new):
+    return new.targets <= existing.targets and new.signs == existing.signs and existing.struck == new.struck
+
+
+def _have_one_wording(one: StatementReading, other: StatementReading) -> bool:
+    """Return whether two statements have the same words in the same order, but for stop words that one of them has more."""
+    if one.wording == other.wording:
+        return bool(one.wording)
+    less, more = sorted((one, other), key=lambda reading: len(reading.wording))
+    if not less.is_english or not more.is_english:
+        return False
+    rest = iter(less.wording)
+    awaited = next(rest, None)
+    for word in more.wording:
+        if word == awaited:
+            awaited = next(rest, None)
+        elif word in more.essentials or not is_stop_word(word, ("en",)):
             return False
-    elif (
-        new.signs != existing.signs
-        or not _is_run(new.content, existing.content)
-        or existing.essentials - new.essentials
-    ):
+    return awaited is None
+
+
+def _is_plain_part(existing: StatementReading, new: StatementReading) -> bool:
+    """Return whether `new` is one run of the words of `existing`, which leaves out nothing but plain words.
+
+    "The office is in Oslo" is no part of "the office is in Berlin and the server in Oslo", and "a file may have 5 MB" is not what
+    "on Linux a file may have 5 MB" says.
+    """
+    if not new.subject or not existing.is_covered or existing.limits != new.limits:
         return False
-    if _shared_order(existing, new) < (LEAST_ORDER if new.subject == existing.subject else SAME_ORDER):
+    if not _is_run(new.wording, existing.wording) or existing.essentials - new.essentials:
         return False
-    # Numbers may be written differently ("1.5 GB", "1536 MB"), which `compare` handles.
-    if new.values - existing.values - new.numbers or len(new.numbers) > len(existing.numbers):
-        return False
-    relation = _relation(existing.plain, new.plain)
-    if relation != "unrelated":
-        return relation == "agree"
-    # The same words and values are a duplicate even where the rules can't read them as a claim (a question, a title).
-    return new.numbers <= existing.numbers and likeness(existing, new) >= SAME_WORDS
+    return not new.written - existing.written and _relation(existing.plain, new.plain) != "contradict"
 
 
 def curtails(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether `new` is an excerpt of `existing` that leaves out words that decide or narrow it."""
+    """Return whether `new` is an excerpt of `existing` that leaves out more than plain words."""
     if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.subject:
         return False
-    lost = existing.essentials - new.essentials or existing.signs - new.signs
-    return bool(lost) and _is_run(new.content, existing.content)
+    return _is_run(new.content, existing.content) and not implies(existing, new)
 
 
-def _keeps_figures(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether `new` has every figure of `existing`, as written or converted: "1.5 GB" is "1536 MB", but not "1.5"."""
-    if not existing.figures - new.figures:
-        return True
-    ours, theirs = (claim(one.plain, one.language).values for one in (existing, new))
-    return len(ours) == len(theirs) and all(
-        any(one.dimension == other.dimension and compare_values(one, other) == "same" for other in theirs)
-        for one in ours
-    )
+def _is_converted(existing: StatementReading, new: StatementReading) -> bool:
+    """Return whether two statements differ only in the units of their figures: "1 hour", "60 minutes"."""
+    if existing.figures == new.figures or not (existing.figures and new.figures):
+        return False
+    ours, theirs = _in_base_units(existing), _in_base_units(new)
+    return ours.wording == theirs.wording and ours.spelled == theirs.spelled
+
+
+def _in_base_units(one: StatementReading) -> StatementReading:
+    """Return a statement with its figures in base units; one that can be read in two ways (`5 MB`) with both readings."""
+    text = one.plain
+    for value in claim(one.plain, one.language).values:
+        if value.unit:
+            text = text.replace(value.text, " ".join([value.dimension, *(f"{number:.9g}" for number in value.low)]), 1)
+    return read_statement(text, one.language)
 
 
 def _is_run(part: Sequence[str], whole: Sequence[str]) -> bool:
@@ -416,15 +498,18 @@ def is_paraphrase(existing: StatementReading, new: StatementReading) -> bool:
 
 
 def covers(new: StatementReading, old: StatementReading) -> bool:
-    """Return whether `new` covers `old` and may replace it: it has every word of `old`, in nearly the same order.
+    """Return whether `new` covers `old` and may replace it: it has every word of `old` as written there, in the same order.
 
     "The importer reads CSV and JSON from a share" does not cover "reads CSV from the share in Oslo": Oslo would be lost.
     """
     if not old.values <= new.values or old.limits - new.limits or len(old.subject) + len(old.values) < 2:
         return False
-    if not keeps_words(new.text, old.text) or _swaps_names(old, new):
+    if len(old.text) > LOOKED_AT or not old.is_covered:
         return False
-    return _shared_order(new, old) >= ALL_IN_ORDER and _relation(old.plain, new.plain) == "agree"
+    if old.written - new.written or (old.asks, old.struck) != (new.asks, new.struck):
+        return False
+    rest = iter(new.words)
+    return all(word in rest for word in old.words) and _relation(old.plain, new.plain) == "agree"
 
 
 def keeps_words(new: str, old: str) -> bool:
@@ -441,12 +526,6 @@ def lost_words(new: StatementReading, old: StatementReading) -> tuple[str, ...]:
 @lru_cache(REMEMBERED)
 def _relation(existing: str, new: str) -> str:
     return compare(existing, new).relation
-
-
-def _swaps_names(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether both name the same things in another order."""
-    both = set(existing.names) & set(new.names)
-    return [name for name in existing.names if name in both] != [name for name in new.names if name in both]
 
 
 def _shared_order(existing: StatementReading, new: StatementReading) -> float:

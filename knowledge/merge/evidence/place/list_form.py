@@ -59,6 +59,11 @@ def item_number(text: str) -> int | None:
     return _item_of(text).number
 
 
+def is_done(text: str) -> bool:
+    """Return whether an item is a finished task."""
+    return _item_of(text).box.strip().casefold() == "[x]"
+
+
 def in_form_of(old: Unit, new: Unit) -> str:
     """Return the text of `new` in the form of `old`, whose place it takes, with its last line end as `old` had it."""
     ending = old.text[len(old.text.rstrip("\r\n")) :]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from knowledge.merge.claims.statements import Statement, likeness, statements_of
-from knowledge.merge.evidence.place.list_form import bare_text, folded_lines
+from knowledge.merge.evidence.place.list_form import bare_text, folded_lines, is_done
 from knowledge.merge.model import Unit, unit_digest
 
 CANDIDATES = 6
@@ -113,8 +113,11 @@ def block_lines(text: str) -> list[str]:
 def identity(unit: Unit) -> tuple[str, bytes]:
     """Return the key by which units are equal: their text without a list marker, which is only formatting.
 
-    The kind of a unit is part of the key only for headings and front matter. Any other kind depends on the text around
-    the unit: a comment right after a list is read as a paragraph, and is still the same text.
+    A finished task is another text than an open one. The kind of a unit is part of the key only for headings and front
+    matter. Any other kind depends on the text around the unit: a comment right after a list is read as a paragraph, and is
+    still the same text.
     """
     text = bare_text(unit) if unit.kind in ("item", "paragraph") else unit.text
+    if unit.kind == "item" and is_done(unit.text):
+        text = f"[x] {text}"
     return unit.kind if unit.kind in ("front", "heading") else "text", unit_digest(text)

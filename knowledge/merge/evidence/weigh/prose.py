@@ -263,7 +263,8 @@ def _readings(w: Weighing, old: Statement, new: Statement) -> list[StatementRead
     heading = read_statement(old.section[-1], w.language).subject
     if not heading or not heading <= new.reading.subject or not heading.isdisjoint(old.reading.subject):
         return [old.reading]
-    return [old.reading, read_statement(f"{old.section[-1]} {old.reading.text}", w.language)]
+    begin, rest = old.reading.text[:1], old.reading.text[1:]
+    return [old.reading, read_statement(f"{old.section[-1]} {begin.lower()}{rest}", w.language)]
 
 
 def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator[tuple[Statement, StatementRelation]]:
