@@ -36,6 +36,18 @@ def test_trees_find_the_sign_of_the_right_place(tmp_path: Path) -> None:
     assert np.allclose(added(read, new[0].rows), added(trees, new[0].rows), atol=0.01)
 
 
+def test_trees_learn_nothing_from_places_that_no_piece_is_cut_out_of() -> None:
+    at = PlaceSigns._fields.index("length")
+    biased = [
+        text._replace(rows=np.where(np.arange(text.rows.shape[1]) == at, text.right[:, None], text.rows))
+        for text in sent(60, 1)
+    ]
+    blind = [text._replace(rows=np.where(np.arange(text.rows.shape[1]) == AT, 0, text.rows)) for text in biased]
+    alone = [text._replace(may_be_right=text.right) for text in blind]
+    assert offered_right(blind, fitted(blind)) == 1
+    assert offered_right(blind, fitted(alone)) == offered_right(blind)
+
+
 def test_each_repository_is_judged_by_trees_of_others() -> None:
     told = left_out({"a": sent(40, 1), "b": sent(40, 2)}, folds=2)
     assert told.splitlines()[-1].endswith("| 100.0 % |")

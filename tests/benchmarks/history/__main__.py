@@ -85,7 +85,7 @@ async def _places(given: argparse.Namespace) -> None:
     )
     for git_dir in given.repositories:
         with Repository(git_dir) as repository, tempfile.TemporaryDirectory() as folder:
-            pages, found = pieces.cut_pieces(repository, given.count, given.seed)
+            pages, found = pieces.cut_pieces(repository, given.count, given.seed, anywhere=given.anywhere)
             async with pieces.served(pages, Path(folder)) as writer:
                 texts[git_dir.parent.name] = await sent(writer, pages, found)
     print(place_fit.left_out(texts))
@@ -163,6 +163,7 @@ def main() -> None:
     verb.add_argument("repositories", nargs="+", type=Path, metavar="REPOSITORY.git")
     verb.add_argument("--count", type=int, default=150, help="pieces of each repository (default 150)")
     verb.add_argument("--seed", type=int, default=1)
+    verb.add_argument("--anywhere", action="store_true", help="paragraphs and items of short pages and sections, too")
     verb.add_argument(
         "--sections", action="store_true", help="pieces that begin with a heading, instead of paragraphs and items"
     )

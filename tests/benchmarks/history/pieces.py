@@ -31,6 +31,11 @@ Kind = Literal["paragraph", "item", "section"]
 KINDS: tuple[Kind, ...] = ("paragraph", "item", "section")
 SHORTEST, LONGEST = 60, 2_500
 """Characters of a piece."""
+FEWEST_BESIDE = 2
+"""Other paragraphs and items that the section of a paragraph or an item must have."""
+SHORTEST_PAGE, SHORTEST_OF_ANY = 1_000, 200
+"""Characters of a page that a piece is cut out of, and of one if texts are cut out anywhere."""
+LONGEST_PAGE = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,14 @@ class SentBack:
         )
 
 
-def cut_pieces(repository: Repository, count: int, seed: int) -> tuple[dict[str, str], list[CutPiece]]:
-    """Return all pages, those that lost a piece without it, and the pieces, a third of each kind."""
+def cut_pieces(
+    repository: Repository, count: int, seed: int, *, anywhere: bool = False
+) -> tuple[dict[str, str], list[CutPiece]]:
+    """Return all pages, those that lost a piece without it, and the pieces, a third of each kind.
+
+    With `anywhere`, they are paragraphs and items, cut also out of short pages and out of sections with one other text.
+    """
+    kinds = KINDS[:2] if anywhere else KINDS
     chance = random.Random(seed)
     pages = {
         path: text
@@ -99,7 +110,7 @@ def cut_pieces(repository: Repository, count: int, seed: int) -> tuple[dict[str,
     for path in paths:
         if len(found) == count:
             break
-        piece = _piece_of(path, pages[path], KINDS[len(found) % len(KINDS)], chance)
+        piece = _piece_of(path, pages[path], kinds[len(found) % len(kinds)], chance, anywhere=anywhere)
         if piece is not None:
             found.append(piece)
             pages[path] = piece.rest
@@ -108,13 +119,13 @@ def cut_pieces(repository: Repository, count: int, seed: int) -> tuple[dict[str,
 
 def may_lose_piece(text: str) -> bool:
     """Return whether a page is long enough for a piece to be cut out of it."""
-    return 1_000 <= len(text) <= 60_000 and len(sections_of(cut(text))) >= 4
+    return SHORTEST_PAGE <= len(text) <= LONGEST_PAGE and len(sections_of(cut(text))) >= 4
 
 
-def _piece_of(path: str, text: str, kind: Kind, chance: random.Random) -> CutPiece | None:
+def _piece_of(path: str, text: str, kind: Kind, chance: random.Random, *, anywhere: bool) -> CutPiece | None:
     page = cut(text)
     sections = sections_of(page)
-    if not may_lose_piece(text):
+    if not (SHORTEST_OF_ANY <= len(text) <= LONGEST_PAGE if anywhere else may_lose_piece(text)):
         return None
     lines = split_lines(text)
     candidates: list[tuple[int, int, str]] = []
@@ -127,9 +138,10 @@ def _piece_of(path: str, text: str, kind: Kind, chance: random.Random) -> CutPie
             candidates.append((start, end, section_name(section.path[:-1])))
     else:
         found = units(page)
+        fewest = 1 if anywhere else FEWEST_BESIDE
         siblings = Counter(unit.section for unit in found if unit.kind in ("paragraph", "item"))
         for unit in found:
-            if unit.kind == kind and siblings[unit.section] >= 3 and len(unit.text.split()) >= 8 and unit.section:
+            if unit.kind == kind and siblings[unit.section] > fewest and len(unit.text.split()) >= 8 and unit.section:
                 start = unit.line - 1
                 candidates.append(
                     (start, start + len(split_lines(unit.text.rstrip("\r\n"))), section_name(unit.section))

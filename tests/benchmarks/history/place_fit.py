@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from knowledge.index.embed.static import StaticEmbedder
 from knowledge.merge.evidence.place.page_choice import UnplacedText, candidate_parents, candidate_places
 from knowledge.merge.evidence.place.parent_signs import signs_of_parents
-from knowledge.merge.evidence.place.place_signs import signs_of_places
+from knowledge.merge.evidence.place.place_signs import PlaceCandidate, signs_of_places
 from knowledge.merge.evidence.place.place_trees import DEPTH, Trees, added
 from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, MOST_OFFERED
 from knowledge.merge.evidence.place.sister_pages import CandidatePage, SisterSearch, folders_of_sisters, sisters_among
 from knowledge.merge.model import section_name
 from knowledge.writing.writer import MOST_SISTERS_READ
 from mcp_server.app.factories.writer import Meaning
-from tests.benchmarks.history.pieces import CutPiece, may_lose_piece
+from tests.benchmarks.history.pieces import FEWEST_BESIDE, CutPiece, may_lose_piece
 from tests.support.hosts.writers import Writer
 
 TREES, RATE = 100, 0.08
@@ -46,7 +46,8 @@ SCORE = 0
 class SentText(NamedTuple):
     """The signs of the places for one text, and whether each is the right one.
 
-    The trees are fitted on places where `may_be_right`: no piece is cut out of a short page, but a new text may well belong there.
+    The trees are fitted on places where `may_be_right`: no piece is cut out of a short page or section, but a new text may well
+    belong there.
     """
 
     rows: NDArray[np.float64]
@@ -64,7 +65,10 @@ async def sent_texts(writer: Writer, pages: dict[str, str], pieces: Sequence[Cut
         places = await anyio.to_thread.run_sync(candidate_places, unplaced)
         rows = signs_of_places(piece.text[:LONGEST_COMPARED], places, unplaced.found)
         right = [(one.path, section_name(one.section.path)) == (piece.path, piece.section) for one in places]
-        told.append(SentText(np.array(rows, dtype=np.float64), np.array(right)))
+        may_be_right = [
+            (one.path == piece.path or may_lose_piece(pages[one.path])) and _may_lose_text(one) for one in places
+        ]
+        told.append(SentText(np.array(rows, dtype=np.float64), np.array(right), np.array(may_be_right)))
     return told
 
 
@@ -91,6 +95,11 @@ async def sent_sections(writer: Writer, pages: dict[str, str], pieces: Sequence[
         may_be_right = [one.page.path == piece.path or may_lose_piece(one.page.text) for one in parents]
         told.append(SentText(rows, np.array(right), np.array(may_be_right)))
     return told
+
+
+def _may_lose_text(place: PlaceCandidate) -> bool:
+    texts = [unit for unit in place.placer.units_in(place.section) if unit.kind in ("paragraph", "item")]
+    return len(texts) >= FEWEST_BESIDE
 
 
 async def _unplaced(writer: Writer, pages: dict[str, str], piece: CutPiece) -> UnplacedText:

@@ -14,8 +14,10 @@ from typing import NamedTuple
 from knowledge.merge.claims.statements import stemming_language
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.place.page_signs import PageSigns
+from knowledge.merge.evidence.place.place_words import signs_of_words
 from knowledge.merge.evidence.place.placement import PageSection, Placer
 from knowledge.merge.evidence.place.section_signs import SectionSigns
+from knowledge.merge.evidence.place.text_manner import manner_fits
 from knowledge.merge.evidence.place.vectors import TermVectors, bm25_scores, count_terms, dice, likelier_words, ranks_of
 from knowledge.merge.model import Unit
 from knowledge.search.query.analysis import is_stop_word
@@ -34,7 +36,8 @@ _LEADS_IN = re.compile(r":[*_`\s]*\Z")
 class PlaceSigns(NamedTuple):
     """The signs that one of several sections is the place of a text.
 
-    A rank counts from 0, the highest first.
+    A rank counts from 0, the highest first. The numbers of texts and of sections are no signs: pieces are cut out of sections with
+    several texts, on pages with several sections.
     """
 
     score: float
@@ -47,8 +50,6 @@ class PlaceSigns(NamedTuple):
     page_words: float
     page_names: float
     page_twin: float
-    sections: float
-    """Logarithm of the number of sections of its page."""
     share: float
     """Logarithm of its share of the likelihood of all sections of its page."""
     words: float
@@ -59,8 +60,6 @@ class PlaceSigns(NamedTuple):
     has_list: float
     form: float
     """How well the form of the text fits the section's texts of the same kind (`form_fits`)."""
-    texts: float
-    """Logarithm of one plus the number of texts in the section."""
     of_kind: float
     """Share of the section's texts that are of the same kind as the text."""
     cosine: float
@@ -93,6 +92,31 @@ class PlaceSigns(NamedTuple):
     is_item: float
     terms: float
     """Logarithm of one plus the number of different words of the text."""
+    behind: float
+    """By how much the search finds it later than the first section of its page (difference of the logarithms)."""
+    covered: float
+    """Share of the text's words that the section has; words that few of the sections have count for more."""
+    covered_rank: float
+    likelier: float
+    """How much likelier the words of the text are in the section than on all these pages. Words of the rest of its page count
+    too, but less."""
+    likelier_rank: float
+    pairs: float
+    """Pairs of successive words of the text that the section has; a pair counts for more if fewer sections have it."""
+    rarest_above: float
+    """The same for the rarest word that is also in the section's headings."""
+    of_heading: float
+    """Share of the words of the section's heading that the text has."""
+    stop_words: float
+    """How much likelier the stop words of the text are in the section than in all sections."""
+    page_manner: float
+    """How well the manner of the text fits the texts of the page (`manner_fits`)."""
+    manner: float
+    """How well it fits the texts of the section, among those of its page."""
+    both_manners: float
+    both_manners_rank: float
+    begins_alike: float
+    """Share of the section's texts of the same kind that begin with the same stop word, or with a word of the same ending."""
 
 
 class PlaceCandidate(NamedTuple):
@@ -124,18 +148,32 @@ def signs_of_places(
     ranks: dict[tuple[str, tuple[str, ...]], int] = {}
     for rank, place in enumerate(found):
         ranks.setdefault(place, rank)
+    numbers = {path: number for number, path in enumerate(dict.fromkeys(one.path for one in places))}
+    pages = [numbers[one.path] for one in places]
+    words = signs_of_words(content, language, [(one.placer, one.section) for one in places], pages)
+    likes = [
+        [unit for unit in one.placer.units_in(one.section) if text is not None and unit.kind == text.kind]
+        for one in places
+    ]
+    manners = manner_fits(text.text if text else "", [[unit.text for unit in like] for like in likes], pages)
+    both_manners = [one.page + one.section for one in manners]
+    covered_ranks, likelier_ranks = ranks_of([one.covered for one in words]), ranks_of([one.likelier for one in words])
+    manner_ranks = ranks_of(both_manners)
+    found_at = [math.log1p(ranks.get((one.path, one.section.path), NOT_FOUND)) for one in places]
+    first_found: dict[str, float] = {}
+    for one, at_rank in zip(places, found_at, strict=True):
+        first_found[one.path] = min(at_rank, first_found.get(one.path, at_rank))
     at_section = {(one.path, one.section): at for at, one in enumerate(places)}
     highest = max(one.score for one in places)
     highest_page = max(one.page_score for one in places)
-    pages: dict[str, Counter[str]] = {}
+    on_page: dict[str, Counter[str]] = {}
     rows: list[PlaceSigns] = []
     for at, one in enumerate(places):
-        if one.path not in pages:
-            pages[one.path] = Counter[str]()
+        if one.path not in on_page:
+            on_page[one.path] = Counter[str]()
             for other in one.placer.sections:
-                pages[one.path].update(one.placer.words_in(other))
-        there = one.placer.units_in(one.section)
-        like = [unit for unit in there if text is not None and unit.kind == text.kind]
+                on_page[one.path].update(one.placer.words_in(other))
+        there, like = one.placer.units_in(one.section), likes[at]
         order = one.placer.sections.index(one.section)
         beside = [
             cosines.get(at_section.get((one.path, one.placer.sections[other]), -1), 0.0)
@@ -149,13 +187,12 @@ def signs_of_places(
         rows.append(
             PlaceSigns(
                 score=one.score - highest,
-                found=math.log1p(ranks.get((one.path, one.section.path), NOT_FOUND)),
+                found=found_at[at],
                 page_rank=float(one.page_rank),
                 page_score=one.page_score - highest_page,
                 page_words=one.page.words,
                 page_names=one.page.names,
                 page_twin=one.page.twin - one.page.said,
-                sections=math.log(len(one.placer.sections)),
                 share=math.log(one.share),
                 words=signs.words if signs else 1.0,
                 heading=signs.heading if signs else 0.0,
@@ -168,14 +205,13 @@ def signs_of_places(
                 if one.placer.lists_in(one.section)
                 else -1.0,
                 form=one.form,
-                texts=math.log1p(len(there)),
                 of_kind=len(like) / (len(there) or 1),
                 cosine=cosines.get(at, 0.0),
                 cosine_rank=cosine_ranks[at],
                 bm25=bm25[at],
                 bm25_rank=bm25_ranks[at],
                 says=max((dice(asked, count_terms(unit.text, language)) for unit in like), default=0.0),
-                own_words=likelier_words(asked, counts[at], pages[one.path], SMOOTHED),
+                own_words=likelier_words(asked, counts[at], on_page[one.path], SMOOTHED),
                 before=beside[0],
                 after=beside[1],
                 begins=begins,
@@ -186,6 +222,20 @@ def signs_of_places(
                 numbered=numbered,
                 is_item=float(text is not None and text.kind == "item"),
                 terms=math.log1p(len(asked)),
+                behind=found_at[at] - first_found[one.path],
+                covered=words[at].covered,
+                covered_rank=covered_ranks[at],
+                likelier=words[at].likelier,
+                likelier_rank=likelier_ranks[at],
+                pairs=words[at].pairs,
+                rarest_above=words[at].rarest_above,
+                of_heading=words[at].of_heading,
+                stop_words=words[at].stop_words,
+                page_manner=manners[at].page,
+                manner=manners[at].section,
+                both_manners=both_manners[at],
+                both_manners_rank=manner_ranks[at],
+                begins_alike=_begins_alike(text, like),
             )
         )
     return rows
@@ -203,6 +253,18 @@ def _manner(text: Unit | None, like: Sequence[Unit]) -> tuple[float, float, floa
         sum(_kind(other) == kind for other in firsts) / len(like),
         -abs(math.log1p(len(text.text)) - size),
     )
+
+
+def _begins_alike(text: Unit | None, like: Sequence[Unit]) -> float:
+    """Return the sign `begins_alike`; a section without such texts has a little more than one without the beginning."""
+    beginning = _beginning(_first(text.text)) if text is not None else ""
+    return (sum(_beginning(_first(unit.text)) == beginning for unit in like) + 0.2) / (len(like) + 1)
+
+
+def _beginning(word: str) -> str:
+    if is_stop_word(word):
+        return word
+    return next((f"-{ending}" for ending in ("ing", "ed", "s") if word.endswith(ending)), "-")
 
 
 def _first(text: str) -> str:

@@ -442,7 +442,7 @@ class Placer:
         order = sorted(range(len(among)), key=lambda index: (-by_words.get(index, 0.0), index))[:MOST_MEANT]
         meant: Sequence[float] = [0.0] * len(order)
         if self.similarity is not None:
-            texts = [f"{' '.join(among[i].path)}\n{self._body(among[i])}"[:LONGEST_COMPARED] for i in order]
+            texts = [f"{' '.join(among[i].path)}\n{self.text_of(among[i])}"[:LONGEST_COMPARED] for i in order]
             meant = [from_meaning(one) for one in self.similarity([f"{hint}\n{text}"[:LONGEST_COMPARED]], texts)[0]]
         blocks = self._alike_blocks(limits, asked)
         forms = self._forms(text, [among[index] for index in order]) if is_item and with_form else [0.0] * len(order)
@@ -453,7 +453,7 @@ class Placer:
                 heading=by_heading.get(index, 0.0),
                 meaning=mean,
                 blocks=math.fsum(nlargest(NEAREST, blocks.get(among[index], ()))) / NEAREST,
-                length=math.log1p(len(self._body(among[index]))),
+                length=math.log1p(len(self.text_of(among[index]))),
                 list_fits=(1.0 if self.lists_in(among[index]) else -1.0) if is_item else 0.0,
                 form=form,
                 before_headings=float(among[index].level == 0),
@@ -529,13 +529,14 @@ class Placer:
     def _vocabulary(self) -> Mapping[PageSection, Counter[str]]:
         found: dict[PageSection, Counter[str]] = {}
         for section in self.sections:
-            own, above = self._counted(self._body(section)), self._counted(" ".join(section.path[:-1]))
+            own, above = self._counted(self.text_of(section)), self._counted(" ".join(section.path[:-1]))
             # The title describes the whole page, not the text right below it.
             factor = 1 if section is self.title else OWN_HEADING
             found[section] = own + above + times(self._counted(" ".join(section.path[-1:])), factor)
         return found
 
-    def _body(self, section: PageSection) -> str:
+    def text_of(self, section: PageSection) -> str:
+        """Return the section's own text, at most as much as is compared."""
         if section not in self._bodies:
             pieces = self.page.pieces[section.first : section.end]
             self._bodies[section] = "".join(piece.text for piece in pieces)[:LONGEST_COMPARED]

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
+from typing import TypeVar
 
 from knowledge.pages.markdown.inline import plain
-from knowledge.search.query.analysis import analyzer
+from knowledge.search.query.analysis import analyzer, is_stop_word
+
+T = TypeVar("T")
+
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 MOST_HOLDING = 300
 """The most documents that one text is compared with because of one word: a word in more documents says nothing."""
@@ -20,6 +27,19 @@ REMEMBERED = 2048
 def count_terms(text: str, language: str) -> Counter[str]:
     """Return how often each term occurs in a text. The result is cached and shared: don't modify it."""
     return Counter(analyzer(language).terms(plain(text)))
+
+
+@lru_cache(REMEMBERED)
+def count_pairs(text: str, language: str) -> Counter[tuple[str, str]]:
+    """Return how often each pair of successive terms occurs in a text. The result is cached and shared: don't modify it."""
+    terms = analyzer(language).terms(plain(text))
+    return Counter(pairwise(terms))
+
+
+@lru_cache(REMEMBERED)
+def count_stop_words(text: str) -> Counter[str]:
+    """Return how often each stop word occurs in a text. The result is cached and shared: don't modify it."""
+    return Counter(filter(is_stop_word, _LETTERS.findall(plain(text).casefold())))
 
 
 def times(counts: Counter[str], factor: int) -> Counter[str]:
@@ -92,6 +112,16 @@ def bm25_scores(asked: Counter[str], documents: Sequence[Counter[str]]) -> Seque
 def dice(one: Counter[str], other: Counter[str]) -> float:
     """Return the Dice coefficient of two texts, 0..1."""
     return 2 * (one & other).total() / (one.total() + other.total() or 1)
+
+
+def rarities(asked: Iterable[T], documents: Sequence[Counter[T]]) -> Mapping[T, float]:
+    """Return how rare each asked term is in the documents: the logarithm of the inverse share of those that have it."""
+    return {term: math.log((1 + len(documents)) / (0.5 + sum(term in one for one in documents))) for term in asked}
+
+
+def shared(asked: Collection[T], rarity: Mapping[T, float], document: Counter[T]) -> float:
+    """Return the sum of the rarities of the asked terms that the document has."""
+    return math.fsum(rarity[term] for term in asked if term in document)
 
 
 def ranks_of(values: Sequence[float]) -> Sequence[float]:

@@ -60,6 +60,52 @@ def test_a_text_says_most_of_what_the_text_most_like_it_says() -> None:
     assert max(found, key=lambda place: found[place].says) == ("rooms.md", "Room 5")
 
 
+def test_words_in_the_same_order_speak_for_a_section() -> None:
+    page = CandidatePage(
+        "keys.md", "# Keys\n\n## Order\n\nThe spare key opens the back door.\n\n## Words\n\nDoor, key, back, spare.\n"
+    )
+    places = candidate_places(UnplacedText("Hang the spare key near the back door.\n", [page]))
+    rows = signs_of_places("Hang the spare key near the back door.\n", places, ())
+    found = {one.section.path[-1]: row for one, row in zip(places, rows, strict=True)}
+    assert found["Words"].covered > 0
+    assert found["Order"].pairs > found["Words"].pairs == 0
+    assert found["Order"].stop_words > found["Words"].stop_words
+
+
+def test_a_word_of_the_heading_speaks_for_its_section() -> None:
+    found = signs("All limits are printed below.\n")
+    assert found["scanners.md", "Limits"].of_heading == 1
+    assert found["scanners.md", "Limits"].rarest_above > found["scanners.md", "Set up"].rarest_above == 0
+
+
+def test_a_section_that_search_finds_late_is_behind_the_first_of_its_page() -> None:
+    found = signs("The lamp is green.\n", (("rooms.md", ("Rooms", "Room 6")), ("rooms.md", ("Rooms", "Room 5"))))
+    assert found["rooms.md", "Room 5"].behind > found["rooms.md", "Room 6"].behind == 0
+    assert found["scanners.md", "Limits"].behind == 0
+
+
+def test_a_text_begins_like_its_neighbours() -> None:
+    found = signs("2. Plugging it in takes a minute.\n")
+    other = signs("2. Turn the lamp to green.\n")
+    assert other["scanners.md", "Set up"].begins_alike > found["scanners.md", "Set up"].begins_alike
+
+
+def test_the_page_about_a_subject_is_offered_however_short_it_is() -> None:
+    animals = ("Lions", "Tigers", "Bears", "Wolves", "Foxes", "Horses")
+    sections = (
+        "## Food\n\n{0} eat at night.\n\nThe keeper brings it.\n\nThey drink water too.\n",
+        "## Sleep\n\n{0} lie down.\n\nThe lamp is off.\n\nThe keeper sleeps too.\n",
+        "## Keepers\n\nTwo for the {0}.\n\nThey work in turns.\n\nEach has a key.\n",
+    )
+    pages = [
+        CandidatePage(f"{name}.md", "\n".join((f"# {name}\n\n{name} live in the zoo.\n", *sections)).format(name))
+        for name in animals
+    ]
+    zebras = CandidatePage("zebras.md", "# Zebras\n\nZebras are striped.\n")
+    places = places_among_pages(UnplacedText("Zebras have stripes of their own pattern.\n", [*pages, zebras]))
+    assert places[0].path == "zebras.md"
+
+
 @settings(max_examples=60)
 @given(st.text(max_size=120), st.lists(st.text(max_size=80), min_size=1, max_size=3))
 def test_every_text_has_finite_signs_and_places_on_any_pages(text: str, pages: list[str]) -> None:
