@@ -168,17 +168,21 @@ def _has_own_title(base: CutDocument, begins: DocumentPiece, first: DocumentPiec
 def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first: DocumentPiece | None) -> Form:
     """Return the form of content that has no title, by the words that it keeps; `first` is the first heading of the page."""
     before = "".join(piece.text for piece in base.pieces if piece.kind != "front")
+    # Here the title is at a lower level than on the page, so it may be that of a section.
+    is_named_as_page = first is not None and begins.section[-1:] == first.section[-1:]
     if before.strip() and _keeps_half(before, content):
+        if begins.kind != "heading":
+            return "document"
         # A section made like the others of a short page has most of their words, but not their headings.
-        return "document" if begins.kind != "heading" or _keeps_half_of_headings(base.pieces, content) else "unclear"
+        is_page = not is_named_as_page and _keeps_half_of_headings(base.pieces, content)
+        return "document" if is_page else "unclear"
     had, has = Counter(before.split()), Counter(content.split())
     opening = next(piece for piece in base.pieces if piece.kind != "blank")
     begins_alike = begins.text.strip(BLANK) == opening.text.strip(BLANK)
     # It has the page's first block and all of its headings, so it is the whole page.
     if begins_alike and first is not None and _has_headings(base, content):
         return "document"
-    names_page = first is None or begins.section[-1:] == first.section[-1:]
-    if begins.kind == "heading" and names_page and 2 * has.total() >= had.total():
+    if begins.kind == "heading" and (first is None or is_named_as_page) and 2 * has.total() >= had.total():
         return "unclear"
     if had.total() < SHORTEST_UNCLEAR or (begins.kind == "heading" and not begins_alike):
         return "snippet"
