@@ -282,8 +282,11 @@ class Weighing:
         """
         if self.corrects(unit, number):
             return "allowed" if self.is_later(number) else "older"
-        # The only text with these words may still be about another thing, such as another example.
-        if not covers or not self.belongs_with(unit, number) or self._may_be_another(unit, number):
+        if not covers or self._may_be_another(unit, number):
+            return "differs"
+        # A longer text elsewhere may be about another thing, such as another example, unless it begins with all of the old text.
+        continues = _continues(unit, self.units[number]) and self.in_same_section(unit, number)
+        if not continues and not self.belongs_with(unit, number):
             return "differs"
         return "weaker" if self.is_weaker(number) else "allowed"
 
@@ -299,13 +302,15 @@ class Weighing:
     def _may_be_another(self, unit: Unit, number: int) -> bool:
         """Return whether a unit of the page may be about another thing, although an incoming one has all of its words.
 
-        It is so if it leads into what follows it ("This command watches the key `foo`:"), or if both are steps with different numbers.
+        It is so if both are steps with different numbers, or if it leads into what follows it ("This command watches the
+        key `foo`:") and is no field that the incoming unit fills in ("Members: 462" for "Members:").
         """
         old = self.units[number]
         if old.kind not in ("paragraph", "item"):
             return False
         mine, other = item_number(old.text), item_number(unit.text)
-        return old.text.rstrip().endswith((":", "\uff1a")) or (None not in (mine, other) and mine != other)
+        leads_on = old.text.rstrip().endswith((":", "\uff1a")) and not _continues(unit, old)
+        return leads_on or (None not in (mine, other) and mine != other)
 
     def dismissal(self, existing: str, new: str) -> Dismissal | None:
         """Return a person's dismissal of the contradiction between two statements, unless a person has decided otherwise since."""
@@ -515,6 +520,12 @@ def dismissed(dismissal: Dismissal) -> str:
     )
     why = f" ({quoted(dismissal.reason)})" if dismissal.reason else ""
     return f"{dismissal.by} {kept} on {dismissal.at:%Y-%m-%d}{why}"
+
+
+def _continues(new: Unit, old: Unit) -> bool:
+    """Return whether a text begins with all of another one, whose full stop does not count."""
+    begins, whole = (" ".join(bare_text(one).split()) for one in (old, new))
+    return whole.startswith(begins.rstrip(" .!?"))
 
 
 def _side_text(text: str) -> str:

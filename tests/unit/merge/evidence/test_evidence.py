@@ -382,6 +382,14 @@ def test_a_text_about_what_follows_it_and_a_step_with_another_number_are_not_rep
     assert words(same) == ["update"]
 
 
+@pytest.mark.parametrize("section", ["Health", None])
+def test_an_empty_field_is_filled_in(section: str | None) -> None:
+    """A real page, kubernetes/community annual reports."""
+    page = "# Report\n\n## Health\n\n- Primary mailing list member count:\n- Other lists are not counted here.\n"
+    plan = weighed("- Primary mailing list member count: 462\n", page=page, section=section)
+    assert (words(plan), plan.text) == (["update"], page.replace("count:", "count: 462"))
+
+
 def test_a_text_without_a_place_replaces_nothing_although_it_has_all_words_of_a_text() -> None:
     """A real page, 18F/handbook: two examples of the same command."""
     old = "Will result in this image being displayed."
