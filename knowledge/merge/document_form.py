@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from knowledge.merge.document.units import BLANK, BOM, bare, blocks_of, cut, heading_level, split_lines
-from knowledge.merge.model import ADDS_TO, WHOLE_PAGE, CutDocument, DocumentPiece, Form, section_name
+from knowledge.merge.model import ADDS_TO, WHOLE_PAGE, CutDocument, DocumentPiece, Form
 from knowledge.merge.normalise import fit_line_ends
-from knowledge.pages.document import Heading, find_heading
+from knowledge.pages.document import Heading, find_heading, name_of
 from knowledge.tokens import WHOLE_TOKENS, count_tokens
 
 SHORTEST_UNCLEAR = 20
@@ -59,47 +59,47 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     if section == WHOLE_PAGE:
         return TakenContent("document", content)
     if section is not None and section.startswith(ADDS_TO):
-        return TakenContent("snippet", content, section_name(_heading(base, path, section.removeprefix(ADDS_TO)).path))
+        return TakenContent("snippet", content, _heading(base, path, section.removeprefix(ADDS_TO))[1])
     if section is not None:
         return _for_section(base, content, path, section)
     return TakenContent(_form(base, content), content)
 
 
 def _for_section(base: CutDocument, content: str, path: str, asked: str) -> TakenContent:
-    heading = _heading(base, path, asked)
+    heading, name = _heading(base, path, asked)
     lines, headings = split_lines(base.text), _headings(base.pieces)
     at = next(number for number, one in enumerate(headings) if one.start == heading.line - 1)
     own = headings[at]
     new = split_lines(fit_line_ends(content.removeprefix(BOM).strip("\r\n"), lines))
     inside = _headings(blocks_of("".join(new)))
-    start, kept, subsection = own.end, own, False
+    start, subsection = own.end, False
     if inside and not any(line.strip(BLANK) for line in new[: inside[0].start]):
         first = inside[0]
         if first.text.casefold() == own.text.casefold():
             # The heading only says which section is meant; its wording stays.
             new = new[first.end :]
         elif first.level == own.level:
-            start, kept = own.start, first
+            start = own.start
         else:
             subsection = first.level > own.level
     following = [one for one in headings[at + 1 :] if not inside or one.level <= own.level]
     end = following[0].start if following else len(lines)
     if subsection and not _keeps_half_of_section("".join(lines[start:end]), content):
         # Taken as the whole section, it would remove what the section says now.
-        return TakenContent("snippet", content, section_name(heading.path))
+        return TakenContent("snippet", content, name)
     before = "".join(lines[:start])
     if before and bare(before) == before:
         before += "\n"
     placed = _placed(lines[start:end], new, is_last=end == len(lines), at_heading=start == own.end)
-    name = section_name((*heading.path[:-1], kept.text))
     return TakenContent("section", before + "".join(placed) + "".join(lines[end:]), name)
 
 
-def _heading(base: CutDocument, path: str, asked: str) -> Heading:
-    """Return the heading of the page at `path` that is asked for; raises as `as_document`."""
+def _heading(base: CutDocument, path: str, asked: str) -> tuple[Heading, str]:
+    """Return the heading of the page at `path` that is asked for, and the name that finds it; raises as `as_document`."""
     pieces = [piece for piece in base.pieces if piece.kind == "heading"]
     known = [Heading(heading_level(piece), piece.section[-1], piece.line, piece.section) for piece in pieces]
-    return find_heading(path, known, asked)
+    found = find_heading(path, known, asked)
+    return found, name_of(known, found)
 
 
 def _placed(old: Sequence[str], new: Sequence[str], *, is_last: bool, at_heading: bool) -> list[str]:

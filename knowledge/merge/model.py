@@ -124,7 +124,8 @@ class IncomingEvidence:
 
     `authority` is the most that the caller claims, None to use that of the rules. `corroborated_by` are the lineages that the
     server has verified itself. `against` are texts of the page that a person rejected in favour of this. `doubts` are
-    contradictions with the page that only a model found. `answers` are the host's judgements.
+    contradictions with the page that only a model found. `answers` are the host's judgements. `only_adds` says that the caller
+    asked to add to a section, so that nothing there is corrected.
     """
 
     source: str
@@ -134,6 +135,7 @@ class IncomingEvidence:
     against: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     answers: tuple[StatementAnswer, ...] = ()
+    only_adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

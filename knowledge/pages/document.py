@@ -195,6 +195,17 @@ def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
     return found[0]
 
 
+def name_of(headings: Sequence[Heading], heading: Heading) -> str:
+    """Return the name by which `find_heading` finds this one: its path, or its anchor if the path means another or several."""
+    path = HEADING_SEPARATOR.join(heading.path)
+    try:
+        if find_heading("", headings, path) == heading:
+            return path
+    except (NoSuchSection, AmbiguousName):
+        pass
+    return "#" + next(anchor for anchor, one in anchors(headings).items() if one == heading)
+
+
 def _folded(text: str) -> str:
     return HEADING_SEPARATOR.join(" ".join(part.split()) for part in text.split(">")).casefold().strip()
 

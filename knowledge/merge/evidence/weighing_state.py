@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.statements import Span, Statement, keys_in, likeness, statements_of
 from knowledge.merge.document.unit_origins import presumed_origin
-from knowledge.merge.document.units import BOM
 from knowledge.merge.evidence.confidence import confidence_in, independent, lineage_of, same_lineage
 from knowledge.merge.evidence.place.list_form import bare_text, in_form_of, item_number
 from knowledge.merge.evidence.place.placement import MOST_OFFERED, PageSection, Placement, Placer, offered_place
@@ -40,7 +39,6 @@ from knowledge.merge.model import (
 from knowledge.merge.setting import MergeSetting
 from knowledge.merge.splice import Insertion, PageSplicer, Replacement
 from knowledge.merge.three_way.kinds.front_matter import key_name
-from knowledge.pages.document import find_section, parse
 
 LONGEST_SIDE = 500
 """Characters of each side of a contradiction that are kept."""
@@ -159,15 +157,7 @@ class Weighing:
         Raises:
             NoSuchSection, AmbiguousName: no section fits, or several do.
         """
-        document = parse(self.setting.page.path, self.page.text.removeprefix(BOM).encode("utf-8", "replace"))
-        line = find_section(document, name).line
-        for section in self.placer.sections:
-            if section.heading is not None:
-                heading = self.page.pieces[section.heading]
-                # One heading may follow another without a blank line.
-                if heading.line <= line <= heading.line + heading.text.rstrip().count("\n"):
-                    return section
-        raise AssertionError(f"no piece of the page is the heading in line {line}")
+        return self.placer.find(self.setting.page.path, name)
 
     def target(self, path: Sequence[str]) -> PageSection | None:
         """Return the section of the page that a unit under these headings names, or the one that was asked for."""
@@ -294,9 +284,12 @@ class Weighing:
         """Return whether an incoming unit is its source's own correction of a unit of the page, or a person decided for it.
 
         A presumed origin does not count: nobody knows who wrote that text. A similar statement in another section is not the same one.
+        A caller who asked to add to a section corrects nothing.
         """
         if self.is_rejected(number):
             return True
+        if self.evidence.only_adds:
+            return False
         return self.is_recorded[number] and self.is_same_source(number) and self.in_same_section(unit, number)
 
     def _may_be_another(self, unit: Unit, number: int) -> bool:
@@ -416,7 +409,9 @@ class Weighing:
         path = self.setting.page.path
         # The text before the first heading has no name to ask for it by.
         named = [one for one in placement.choices if one.section.path][:MOST_OFFERED]
-        offered = tuple(offered_place(path, one.section.path, one.share) for one in named)
+        offered = tuple(
+            offered_place(path, one.section.path, one.share, self.placer.name_of(one.section)) for one in named
+        )
         self.places = self.places or offered
         likely = ", ".join(f"{quoted_section(one.section.path)} ({one.share:.2f})" for one in named)
         reason = f"new: {self.weight}; not written, because its place would be a guess: {likely or 'no section fits'}"

@@ -207,6 +207,8 @@ def _evidence(basis: MergeBasis) -> IncomingEvidence:
         against=request.against,
         doubts=request.judgement.doubts if request.judgement is not None else (),
         answers=request.answers,
+        # A person changes what a section says with an edit of it. Others name a section so too: evidence is never an edit.
+        only_adds=request.source == USER and (request.section or "").startswith(ADDS_TO),
     )
 
 

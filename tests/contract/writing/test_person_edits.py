@@ -177,6 +177,48 @@ async def test_a_persons_text_that_follows_an_offer_replaces_nothing(tmp_path: P
             assert "treated as new text" not in str(done["note"])
 
 
+@pytest.mark.parametrize("source", ["user", "zulip:ops/plans/1"])
+async def test_an_offer_of_one_of_several_sections_of_one_name_adds_to_that_one(tmp_path: Path, source: str) -> None:
+    """Each was offered by the same name, so following any of them ended in "is ambiguous"."""
+    text, sections = "Nobody may do it on a Friday.\n", ["Ask the farmers.", "Ask the sailors.", "Ask the bakers."]
+    async with connected(tmp_path) as host:
+        page = "# Work\n" + "".join(f"\n## Who\n\n{said}\n" for said in sections)
+        (host.root / "guides" / "work.md").write_text(page, encoding="utf-8")
+        known = {"source": source, "base_revision": await host.revision("guides/work.md")}
+        asked = await host.merge("guides/work.md", text, **known)
+        assert {place["section"] for place in asked["places"]} == {"Work > Who"}
+        diffs = set()
+        for place in asked["places"]:
+            arguments = dict(re.findall(r'(\w+)="([^"]*)"', place["call"]))
+            done = await host.merge(arguments["path"], text, section=arguments["section"], dry_run=True, **known)
+            assert f"+{text.strip()}" in done["diff"]
+            diffs.add(done["diff"])
+        assert len(diffs) == len(sections)
+
+
+async def test_evidence_under_a_heading_of_its_own_goes_to_the_section_that_was_named(tmp_path: Path) -> None:
+    """Its heading was taken for the section, and the page has none of that name."""
+    async with connected(tmp_path) as host:
+        text = "## On Fridays\n\nSailors sleep.\n"
+        revision = await host.revision("guides/backups.md")
+        done = await host.merge(
+            "guides/backups.md", text, source="code:a.py", section="Restore", base_revision=revision
+        )
+        assert done["status"] == "done"
+        assert "Sailors sleep." in host.text("guides/backups.md").partition("## Restore")[2]
+
+
+async def test_a_persons_addition_to_a_section_corrects_nothing_there(tmp_path: Path) -> None:
+    """A later statement of the same person would else take the place of the earlier one, although it was to be added."""
+    async with connected(tmp_path) as host:
+        await host.merge("guides/limits.md", "# Limits\n\n## Uploads\n\nAn upload may have 64 MiB.\n")
+        before = host.text("guides/limits.md")
+        known = {"base_revision": await host.revision("guides/limits.md")}
+        added = await host.merge("guides/limits.md", "An upload may have 32 MiB.", section="+ Uploads", **known)
+        assert (added["status"], host.text("guides/limits.md")) == ("conflict", before)
+        assert [block["verdict"] for block in added["blocks"]] == ["flag"]
+
+
 async def test_a_directory_is_answered_with_the_places_that_fit_and_nothing_is_written(tmp_path: Path) -> None:
     async with connected(tmp_path) as host:
         answer = await host.merge("guides", "A request for holidays takes your team two days.\n")

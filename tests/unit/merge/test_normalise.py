@@ -107,7 +107,8 @@ def test_a_plus_before_a_sections_name_adds_to_it() -> None:
 def test_another_heading_of_its_level_is_a_new_name() -> None:
     taken = as_document(cut(PAGE), "## Z\n\nnew\n", path="a.md", section="A")
     assert taken.text == PAGE.replace("## A\n\nabout A\n\n### A1\n\nabout A1\n", "## Z\n\nnew\n")
-    assert taken.section == "T > Z"
+    # Evidence is put where it was asked to be put.
+    assert taken.section == "T > A"
 
 
 def test_text_without_headings_replaces_the_sections_own_text() -> None:

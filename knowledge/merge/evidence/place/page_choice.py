@@ -20,6 +20,7 @@ from knowledge.merge.evidence.place.place_trees import PARENT_TREES, PLACE_TREES
 from knowledge.merge.evidence.place.placement import (
     LONGEST_COMPARED,
     MOST_OFFERED,
+    PageSection,
     Placer,
     Similarity,
     begins_with_link,
@@ -87,14 +88,21 @@ def begins_with_heading(content: str) -> bool:
 
 
 class _ScoredPlace(NamedTuple):
-    """A place, and the logarithm of its likelihood.
+    """A place, and the logarithm of its likelihood; without `section` it is the page.
 
     `score` is comparable between places only: one unknown constant may be added to all of them.
     """
 
     path: str
-    section: tuple[str, ...]
+    placer: Placer
+    section: PageSection | None
     score: float
+
+    def offered(self, fit: float) -> OfferedPlace:
+        """Return the place for the caller to choose."""
+        if self.section is None:
+            return offered_place(self.path, (), fit, "")
+        return offered_place(self.path, self.section.path, fit, self.placer.name_of(self.section))
 
 
 def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
@@ -108,7 +116,8 @@ def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
             # The page alone, where the text's own heading says the rest.
             _ScoredPlace(
                 one.page.path,
-                () if one.whole and (one.named or one.parent == one.placer.title) else one.parent.path,
+                one.placer,
+                None if one.whole and (one.named or one.parent == one.placer.title) else one.parent,
                 score,
             )
             for one, score in zip(parents, scores, strict=True)
@@ -117,14 +126,16 @@ def places_among_pages(unplaced: UnplacedText) -> tuple[OfferedPlace, ...]:
         places = candidate_places(unplaced)
         rows = np.array(signs_of_places(content, places, unplaced.found), dtype=np.float64)
         scores = corrected(rows, stored_trees(PLACE_TREES, PlaceSigns._fields))
-        found = [_ScoredPlace(one.path, one.section.path, score) for one, score in zip(places, scores, strict=True)]
+        found = [
+            _ScoredPlace(one.path, one.placer, one.section, score) for one, score in zip(places, scores, strict=True)
+        ]
     # Relative to the highest score, because `exp` of a large number overflows; the shares are the same.
     highest = max(place.score for place in found)
     total = math.fsum(math.exp(place.score - highest) for place in found)
-    # Two sections of a page may have the same headings, and the caller can name only one of them.
+    # A page alone may be offered for several of its sections.
     named = {(one.path, one.section): one for one in sorted(found, key=lambda place: place.score)}
     best = sorted(named.values(), key=lambda place: -place.score)[:MOST_OFFERED]
-    return tuple(offered_place(one.path, one.section, math.exp(one.score - highest) / total) for one in best)
+    return tuple(one.offered(math.exp(one.score - highest) / total) for one in best)
 
 
 class _ScoredPage(NamedTuple):

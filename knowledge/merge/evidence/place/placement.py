@@ -33,6 +33,7 @@ from knowledge.merge.model import (
     quoted_section,
     section_name,
 )
+from knowledge.pages.document import Heading, find_heading, name_of
 from knowledge.pages.markdown.inline import plain
 from knowledge.search.query.analysis import stem, words
 
@@ -218,15 +219,15 @@ def from_meaning(likeness: float) -> float:
     return max(0.0, (likeness - FITS_IN_MEANING) / (1 - FITS_IN_MEANING))
 
 
-def offered_place(path: str, section: Sequence[str], fit: float) -> OfferedPlace:
-    """Return a place that the caller may choose; without `section` it is the page as a whole."""
-    name = section_name(section)
+def offered_place(path: str, section: Sequence[str], fit: float, name: str) -> OfferedPlace:
+    """Return a place that the caller may choose; without `section` it is the page as a whole. `name` is what finds the section."""
+    shown = section_name(section)
     call = f"path={json.dumps(path, ensure_ascii=False)}"
     if name:
         # Without the mark, a person's text would replace that section.
         call += f", section={json.dumps(ADDS_TO + name, ensure_ascii=False)}"
-    of = f'section "{name}" of {path}' if name else path
-    return OfferedPlace(path, name, round(fit, 4), f"its words resemble those of {of} ({fit:.2f} of 1)", call)
+    of = f'section "{shown}" of {path}' if shown else path
+    return OfferedPlace(path, shown, round(fit, 4), f"its words resemble those of {of} ({fit:.2f} of 1)", call)
 
 
 class Placer:
@@ -247,6 +248,26 @@ class Placer:
         self._all_blocks: dict[_Among, tuple[Sequence[PageSection], TermVectors]] = {}
         # What was compared last, because a text's place and the other sections that could hold it are asked for in turn.
         self._compared: tuple[tuple[str, str, bool, PageSection | None], tuple[SectionChoice, ...]] | None = None
+
+    @cached_property
+    def _headings(self) -> Sequence[Heading]:
+        """The headings of all sections but the first, which has none."""
+        pieces = [self.page.pieces[one.heading] for one in self.sections if one.heading is not None]
+        return [Heading(heading_level(piece), piece.section[-1], piece.line, piece.section) for piece in pieces]
+
+    def find(self, path: str, name: str) -> PageSection:
+        """Return the section that `name` means on this page, which is at `path`.
+
+        Raises:
+            NoSuchSection, AmbiguousName: no section fits, or several do.
+        """
+        return self.sections[1 + self._headings.index(find_heading(path, self._headings, name))]
+
+    def name_of(self, section: PageSection) -> str:
+        """Return the name that finds this section, also where several have its headings; "" for the text before the first heading."""
+        return (
+            "" if section.heading is None else name_of(self._headings, self._headings[self.sections.index(section) - 1])
+        )
 
     # The decision
 
