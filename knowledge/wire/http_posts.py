@@ -58,6 +58,7 @@ class HttpPosts:
         sent = plain | {"Content-Type": "application/json"} | dict(headers)
         self._at = _Address(host, parts.port or (443 if secure else 80), parts.path.rstrip("/"), [*sent.items()])
         self._idle: list[_Exchanges] = []
+        self._open: set[_Exchanges] = set()
 
     def begin(self, path: str, body: bytes) -> asyncio.Future[Reply]:
         """Return the answer to `body`, which is JSON, as a future. If a connection is open, the request is sent now.
@@ -73,6 +74,8 @@ class HttpPosts:
     async def _post_on_new(self, path: str, body: bytes) -> Reply:
         loop = asyncio.get_running_loop()
         _, line = await loop.create_connection(_Exchanges, self._at.host, self._at.port, ssl=self._tls)
+        self._open.add(line)
+        line.ended.add_done_callback(lambda _: self._open.discard(line))
         return await self._sent(line, path, body)
 
     def _sent(self, line: _Exchanges, path: str, body: bytes) -> asyncio.Future[Reply]:
@@ -86,10 +89,14 @@ class HttpPosts:
         else:
             line.end()
 
-    def close(self) -> None:
-        """Close all connections that are not in use."""
-        while self._idle:
-            self._idle.pop().end()
+    async def close(self) -> None:
+        """Close all connections. A request that waits fails."""
+        self._idle.clear()
+        ended = list(self._open)
+        for line in ended:
+            line.end()
+        # The event loop closes the sockets in one of its next turns.
+        await asyncio.gather(*(line.ended for line in ended))
 
     def _free(self) -> _Exchanges | None:
         while self._idle:
@@ -102,6 +109,8 @@ class _Exchanges(asyncio.Protocol):
     """One connection: a request, its answer, the next request."""
 
     def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the connection is closed."""
         self._http = h11.Connection(h11.CLIENT)
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Reply] | None = None
@@ -142,6 +151,8 @@ class _Exchanges(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the request that waits."""
         self._transport = None
+        if not self.ended.done():
+            self.ended.set_result(None)
         self._fail(exc if isinstance(exc, OSError) else ConnectionResetError())
 
     def data_received(self, data: bytes) -> None:

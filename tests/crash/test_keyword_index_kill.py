@@ -12,8 +12,9 @@ import pytest
 from knowledge.index.store.sqlite import SqliteIndexStore
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.contract.index.test_keyword_index import found
-from tests.support.index.keyword_engines import ENGINES, ON_DISK, terms_of
+from tests.support.index.keyword_engines import ENGINES, ON_DISK
 from tests.support.index.memory_engines import MemoryKeywordIndex
+from tests.support.index.split_terms import terms_of
 
 CHILD = """
 import asyncio, sys

@@ -30,8 +30,9 @@ from tests.crash.stages import (
     told,
 )
 from tests.crash.test_indexing_kills import contents
-from tests.support.index.keyword_engines import ENGINES, terms_of
+from tests.support.index.keyword_engines import ENGINES
 from tests.support.index.memory_engines import MemoryKeywordIndex
+from tests.support.index.split_terms import terms_of
 
 ROOT = Path(__file__).parents[2]
 FEW, MANY = 2, int(os.environ.get("FORGE_TEST_KILLS", "60"))

@@ -17,16 +17,24 @@ def words_of(text: str) -> list[str]:
 
 
 def matched(query: str, strategy: str, one: Mapping[str, Any], attributes: Sequence[str]) -> float | None:
-    """Return how well a document fits a query, 0..1, or None if it does not."""
+    """Return how well a document fits a query, 0..1, or None if it does not. In quotation marks, words fit exactly."""
     asked = words_of(query)[:MOST_WORDS]
     if not asked:
         return 1.0
     fields = [words_of(str(one.get(name, ""))) for name in attributes]
+    if query.startswith('"') and query.endswith('"'):
+        has = [at for at, words in enumerate(fields) if _together(asked, words)]
+        return 1.0 - 0.01 * has[0] if has else None
     fits = [_fit(word, fields, prefix=at == len(asked) - 1 and query[-1:].isalnum()) for at, word in enumerate(asked)]
     needed = fits if strategy == "all" else fits[:1]
     if any(fit is None for fit in needed):
         return None
     return sum(fit or 0.0 for fit in fits) / len(fits)
+
+
+def _together(asked: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether the words contain those asked for, one after the other."""
+    return any(list(words[at : at + len(asked)]) == list(asked) for at in range(len(words)))
 
 
 def _fit(word: str, fields: Sequence[Sequence[str]], *, prefix: bool) -> float | None:

@@ -226,10 +226,12 @@ class Ranker:
             except (EmbedderUnavailable, EngineUnavailable) as error:
                 notes.append(f"searched by words only: {error}")
 
+        # What works elsewhere begins first. Vectors are compared on another thread, or by a server, while words are searched on
+        # this one; a server for words searches while this thread embeds the question.
+        first, second = (by_meaning, by_words) if engines.ours else (by_words, by_meaning)
         async with first_error() as both:
-            # Meaning begins first: vectors are compared on another thread, or by a server, while words are searched on this one.
-            both.start_soon(by_words)
-            await by_meaning()
+            both.start_soon(second)
+            await first()
         notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
         for note in notes:
             log.warning("%s", note)

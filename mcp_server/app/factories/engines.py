@@ -22,6 +22,7 @@ from knowledge.index.engines.standby import StandbyKeyword, StandbyVectors
 from knowledge.search.ranking.ranker import Engines
 from knowledge.state.locations import server_index_name
 from knowledge.state.ports import IndexStore
+from mcp_server.app.factories.keywords import indexed_terms
 from mcp_server.app.settings.settings import Settings
 
 logger = logging.getLogger("knowledge_forge")
@@ -75,7 +76,7 @@ def meilisearch_index(settings: Settings, folder: Path, index: IndexStore) -> Me
     """Return the index at FORGE_MEILI_URL, which connects when it is first asked."""
     address = MeilisearchAddress(settings.meili_url or "", settings.meili_key, settings.meili_ca)
     return MeilisearchKeywordIndex(
-        MeilisearchLine(address), server_index_name(folder), lock=folder / MEILISEARCH_LOCK, store=index
+        MeilisearchLine(address), server_index_name(folder), indexed_terms, lock=folder / MEILISEARCH_LOCK, store=index
     )
 
 

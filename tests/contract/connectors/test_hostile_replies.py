@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from operator import methodcaller
 
 import anyio
 import pytest
@@ -102,7 +103,15 @@ async def qdrant_searches(at: Served) -> None:
 async def meilisearch_asks(at: Served) -> None:
     line = MeilisearchLine(MeilisearchAddress(at.address, KEY))
     try:
-        await line.ask(lambda asked: asked.search([{"indexUid": "a", "q": "the text of a page"}]))
+        await line.ask(methodcaller("names", "forge"))
+    finally:
+        await line.close()
+
+
+async def meilisearch_searches(at: Served) -> None:
+    line = MeilisearchLine(MeilisearchAddress(at.address, KEY))
+    try:
+        await line.search([[{"indexUid": "a", "q": "the text"}], [{"indexUid": "a", "q": "of a page"}]])
     finally:
         await line.close()
 

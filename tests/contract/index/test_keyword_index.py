@@ -22,8 +22,9 @@ from knowledge.index.ports import KeywordIndex, PageField, QueryTerm, RanksPages
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexIdentity, Remove
 from tests.contract.index.test_index_store import IDENTITY, page
-from tests.support.index.keyword_engines import ENGINES, EXACT, ON_DISK, SHARED, names_of, terms_of
+from tests.support.index.keyword_engines import ENGINES, EXACT, ON_DISK, SHARED
 from tests.support.index.memory_engines import MemoryKeywordIndex
+from tests.support.index.split_terms import names_of, terms_of
 from tests.support.state.memory.index import MemoryIndexStore
 
 

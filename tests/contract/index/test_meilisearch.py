@@ -27,9 +27,10 @@ from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
 from tests.contract.index.test_index_store import IDENTITY, page
 from tests.doubles.meilisearch import MeilisearchDouble, serving
-from tests.support.index.keyword_engines import ENGINES, terms_of
+from tests.support.index.keyword_engines import ENGINES
 from tests.support.index.meilisearch import index_at
 from tests.support.index.memory_engines import MemoryKeywordIndex
+from tests.support.index.split_terms import terms_of
 from tests.support.state.memory.index import MemoryIndexStore
 
 NAME = "kf-test"
@@ -59,7 +60,9 @@ def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[MeilisearchDouble]:
 
 
 def opened(double: MeilisearchDouble, folder: Path, key: str | None = "the right key") -> MeilisearchKeywordIndex:
-    return MeilisearchKeywordIndex(MeilisearchLine(MeilisearchAddress(double.url, key)), NAME, lock=folder / "lock")
+    return MeilisearchKeywordIndex(
+        MeilisearchLine(MeilisearchAddress(double.url, key)), NAME, terms_of, lock=folder / "lock"
+    )
 
 
 def ask(*words: str) -> list[QueryTerm]:
@@ -83,6 +86,18 @@ async def test_typing_errors_are_forgiven_and_the_last_word_may_be_unfinished(
     assert not await index.search(ask("ruin"), limit=9), "short words are taken as they are"
     inflected = [QueryTerm("flying", (("fli", 1.0), ("fly", 0.8))), QueryTerm("configuring", (("configur", 1.0),))]
     assert 1 in docs_of(await index.search(inflected, limit=9)), "a stem finds the other forms"
+    await index.close()
+
+
+async def test_a_word_that_is_there_finds_no_similar_ones(place: str, store: MemoryIndexStore) -> None:
+    texts = ["a gateway", "a gatewey", "gateways", "a router"]
+    await store.apply([page(f"{i}.md", text) for i, text in enumerate(texts)], fence=1)
+    index = index_at(place)
+    await index.catch_up(store)
+    assert docs_of(await index.search(ask("gateway"), limit=9)) == {1}
+    assert docs_of(await index.search(ask("gatewayy"), limit=9)) >= {1}, "a word that is nowhere does"
+    corrected = [QueryTerm("gatewya", (("gatewya", 1.0), ("gateway", 1.0))), *ask("router")]
+    assert docs_of(await index.search(corrected, limit=9)) == {1, 4}, "our own correction comes first"
     await index.close()
 
 
@@ -182,7 +197,7 @@ async def test_what_a_killed_process_left_behind_is_not_found(place: str, store:
     await first.catch_up(store)
     await store.apply([page("b.md", "apple")], fence=1)
     delta = await store.delta(await first.position(), limit=9, texts=True)
-    left = json.dumps(meilisearch_wire.document(delta.texts[0], None, await first.position())).encode()
+    left = json.dumps(meilisearch_wire.document(delta.texts[0], None, await first.position(), terms_of)).encode()
     await first._line.do(lambda server: server.add(first._name, left))
     leftover = f"{first._name}-gone-1"
     await first._line.do(lambda server: server.configure(leftover, meilisearch_wire.SETTINGS))
@@ -337,7 +352,7 @@ async def test_a_failed_task_is_told_and_done_again(
 
 async def test_an_address_that_is_no_meilisearch_is_told(tmp_path: Path) -> None:
     line = MeilisearchLine(MeilisearchAddress("http://127.0.0.1:9", None))
-    index = MeilisearchKeywordIndex(line, NAME, lock=tmp_path / "lock")
+    index = MeilisearchKeywordIndex(line, NAME, terms_of, lock=tmp_path / "lock")
     with pytest.raises(EngineUnavailable, match=r"http://127\.0\.0\.1:9 cannot be reached"):
         await index.search(ask("apple"), limit=1)
     await index.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,23 +10,10 @@ from pathlib import Path
 from knowledge.index.engines.fts5 import Fts5KeywordIndex
 from knowledge.index.engines.tantivy_keywords import TantivyKeywordIndex
 from knowledge.index.ports import KeywordIndex
-from knowledge.state.ports import NameRow, TextRow
 from tests.support.index.meilisearch import double_place, index_at
 from tests.support.index.meilisearch import server_place as meilisearch_place
 from tests.support.index.memory_engines import MemoryKeywordIndex
-
-
-def terms_of(row: TextRow) -> Sequence[str]:
-    """Return what the embedded engines store in these tests: heading and text, split at spaces."""
-    return [*" ".join(row.section).casefold().split(), *row.text.casefold().split()]
-
-
-def names_of(page: NameRow) -> Sequence[str]:
-    """Return what the embedded engines store of a page's names in these tests.
-
-    Title, aliases and path, split at spaces.
-    """
-    return " ".join((page.title, *page.aliases, page.path.replace("/", " "))).casefold().split()
+from tests.support.index.split_terms import names_of, terms_of
 
 
 @asynccontextmanager

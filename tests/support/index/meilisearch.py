@@ -14,12 +14,14 @@ import pytest
 from knowledge.index.engines.meilisearch.engine import MeilisearchKeywordIndex
 from knowledge.index.engines.meilisearch.server import MeilisearchAddress, MeilisearchLine
 from tests.doubles.meilisearch import serving
+from tests.support.index.split_terms import terms_of
 
 
 def index_at(place: str) -> MeilisearchKeywordIndex:
     """Open the index at a place from `double_place` or `server_place`."""
     url, key, name, lock = json.loads(place)
-    return MeilisearchKeywordIndex(MeilisearchLine(MeilisearchAddress(url, key)), name, lock=Path(lock))
+    line = MeilisearchLine(MeilisearchAddress(url, key))
+    return MeilisearchKeywordIndex(line, name, terms_of, lock=Path(lock))
 
 
 @asynccontextmanager

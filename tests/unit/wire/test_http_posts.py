@@ -70,7 +70,7 @@ async def test_the_server_has_a_request_before_its_caller_waits(server: Answerin
         ("/base/search", b'{"a": 1}'),
         ("/base/search", b'{"a": 2}'),
     ]
-    posts.close()
+    await posts.close()
 
 
 async def test_connections_are_kept_and_two_requests_at_once_use_two(server: Answering) -> None:
@@ -80,7 +80,7 @@ async def test_connections_are_kept_and_two_requests_at_once_use_two(server: Ans
         assert [(await one).status for one in both] == [200, 200]
     assert len(server.seen) == 6
     assert len({port for *_, port in server.seen}) == 2
-    posts.close()
+    await posts.close()
 
 
 async def test_a_cancelled_request_leaves_no_answer_to_the_next_one(server: Answering) -> None:
@@ -94,7 +94,7 @@ async def test_a_cancelled_request_leaves_no_answer_to_the_next_one(server: Answ
     assert (await posts.begin("next", b"3")).body == b"{}"
     ports = [port for *_, port in server.seen]
     assert ports[0] == ports[1] != ports[2]
-    posts.close()
+    await posts.close()
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ async def test_every_framing_of_an_answer_is_read(server: Answering, framed: byt
     for _ in range(2):
         reply = await posts.begin("a", b"1")
         assert (reply.status, reply.body) == (200, b"{}")
-    posts.close()
+    await posts.close()
 
 
 async def test_an_ended_connection_and_an_answer_that_is_not_http_are_errors(server: Answering) -> None:
@@ -124,7 +124,7 @@ async def test_an_ended_connection_and_an_answer_that_is_not_http_are_errors(ser
         with pytest.raises(kind), anyio.fail_after(PATIENCE_S):
             await posts.begin(path, b"1")
     assert (await posts.begin("a", b"1")).status == 200, "the next request gets a new connection"
-    posts.close()
+    await posts.close()
 
 
 async def test_a_server_that_is_not_there_is_an_os_error() -> None:

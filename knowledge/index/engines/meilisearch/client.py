@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, update_wrapper
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import certifi
+import h11
 import requests
 from meilisearch._httprequests import HttpRequests
 from meilisearch.client import Client
@@ -22,6 +25,7 @@ from urllib3.exceptions import HTTPError
 
 from knowledge.index.engines.server_line import WRITE_S, MissingIndex, ServerFailure
 from knowledge.wire.compression import BadPacking, Unpacking
+from knowledge.wire.http_posts import HttpPosts, Reply
 
 CONNECT_S = 2.0
 NOT_FOUND = ("index_not_found", "document_not_found")
@@ -45,6 +49,49 @@ def open_session(ca: Path | None, connections: int) -> requests.Session:
     return session
 
 
+class _RefusedSearch(Exception):
+    """The server answers a search with an error of this status and code."""
+
+    def __init__(self, status: int, code: str | None) -> None:
+        super().__init__(f"{status} {code}")
+        self.status_code, self.code = status, code
+
+
+def open_posts(url: str, key: str | None, ca: Path | None) -> HttpPosts:
+    """Return connections for searches. They trust the certificates in `ca`, by default those that a session trusts."""
+    tls = ssl.create_default_context(cafile=ca or certifi.where()) if url.startswith("https:") else None
+    return HttpPosts(url, {"Authorization": f"Bearer {key}"} if key else {}, tls)
+
+
+async def searched(posts: HttpPosts, parts: Sequence[Sequence[Mapping[str, Any]]]) -> list[Any]:
+    """Return the result of each search. Each part is one request; all are sent before the first wait."""
+    bodies = [json.dumps({"queries": part}).encode() for part in parts]
+    asked = [posts.begin("multi-search", body) for body in bodies]
+    try:
+        return [result for one in asked for result in _results(await one)]
+    except TimeoutError:
+        raise
+    except (OSError, h11.RemoteProtocolError) as error:
+        raise MeilisearchCommunicationError(type(error).__name__) from error
+    finally:
+        for one in asked:
+            # The error of the first is raised; those of the others are dropped.
+            if not one.cancel() and not one.cancelled():
+                one.exception()
+
+
+def _results(reply: Reply) -> list[Any]:
+    if 300 <= reply.status < 400:
+        raise _Redirected
+    if reply.status != 200:
+        try:
+            code = json.loads(reply.body).get("code")
+        except (ValueError, AttributeError):
+            code = None
+        raise _RefusedSearch(reply.status, code)
+    return list(json.loads(reply.body)["results"])
+
+
 class MeilisearchConnection:
     """The requests to the server, in the thread that makes them. Methods that change something return the task's number.
 
@@ -59,10 +106,6 @@ class MeilisearchConnection:
     def get(self, path: str) -> Any:
         """Return the reply for `path`."""
         return self._client.http.get(path)
-
-    def search(self, searches: Sequence[dict[str, Any]]) -> Sequence[Any]:
-        """Return the result of each search."""
-        return list(self._client.http.post("multi-search", {"queries": list(searches)})["results"])
 
     def swap(self, one: str, other: str, *, rename: bool) -> int:
         """Let both indexes exchange their names, or give `one` the name `other`."""
@@ -167,7 +210,7 @@ def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> Serve
         MissingIndex: there is no such index or document.
         Exception: `error` itself, if neither server nor network caused it.
     """
-    if isinstance(error, MeilisearchApiError):
+    if isinstance(error, MeilisearchApiError | _RefusedSearch):
         return _refusal(error, shown, key=key)
     if isinstance(error, _Redirected):
         problem = f"{shown} redirects; set FORGE_MEILI_URL to the address that it redirects to"
@@ -175,7 +218,7 @@ def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> Serve
     if isinstance(error, MeilisearchTimeoutError | TimeoutError):
         # Only a write is repeated: a search has waited long enough.
         return ServerFailure(f"{shown} does not answer within {limit_s:.0f} s", again=limit_s == WRITE_S)
-    if isinstance(error.__cause__, requests.exceptions.SSLError):
+    if isinstance(error.__cause__, requests.exceptions.SSLError | ssl.SSLError):
         problem = f"{shown} has a certificate that is not trusted; FORGE_MEILI_CA names a file of certificates to trust"
         return ServerFailure(problem, again=False)
     if isinstance(error, MeilisearchCommunicationError | requests.exceptions.RequestException):
@@ -191,7 +234,7 @@ def failure(error: Exception, shown: str, limit_s: float, *, key: bool) -> Serve
     raise error
 
 
-def _refusal(error: MeilisearchApiError, shown: str, *, key: bool) -> ServerFailure:
+def _refusal(error: MeilisearchApiError | _RefusedSearch, shown: str, *, key: bool) -> ServerFailure:
     status, code = error.status_code, error.code
     if code in NOT_FOUND:
         raise MissingIndex from error

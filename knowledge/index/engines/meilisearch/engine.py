@@ -6,14 +6,18 @@ complete, in one step of the server, so no search sees half of an index.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import methodcaller
 from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
 
 from knowledge.index.engines.catch_up import NOWHERE
 from knowledge.index.engines.meilisearch import wire
 from knowledge.index.engines.meilisearch.server import ENGINE, MeilisearchLine
-from knowledge.index.engines.meilisearch.wire import SHAPE, IndexMark, MeilisearchAnswer
+from knowledge.index.engines.meilisearch.wire import SHAPE, IndexMark, Terms, WordQuery
 from knowledge.index.engines.server_filters import needs_numbers
 from knowledge.index.engines.server_line import WIDER, MissingIndex, ServerIndex
 from knowledge.index.ports import QueryTerm, Scored
@@ -31,9 +35,13 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
     `store` selects the documents that a filter by time admits; by default, it is the store that was caught up last.
     """
 
-    def __init__(self, line: MeilisearchLine, name: str, *, lock: Path, store: IndexStore | None = None) -> None:
+    def __init__(
+        self, line: MeilisearchLine, name: str, terms: Terms, *, lock: Path, store: IndexStore | None = None
+    ) -> None:
         super().__init__(ENGINE, name, lock, store)
-        self._line = line
+        self._line, self._terms = line, terms
+        self._counted: dict[tuple[IndexMark | None, str | None], int] = {}
+        """The number of chunks by filter, for the newest mark."""
         self._filled: tuple[str, IndexMark] | None = None
         """The index that this process filled last, with its mark; no row in it is beyond that mark."""
 
@@ -105,7 +113,9 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
     async def _put(self, store: IndexStore, index: str, delta: Delta, after: IndexPosition, mark: IndexMark) -> None:
         """Apply `delta` to `index`; `mark` is sent with the very last piece, after all others have succeeded."""
         records = await store.records({row.doc for row in delta.texts})
-        documents = [wire.document(row, records.get(row.doc), after) for row in delta.texts]
+        documents = await anyio.to_thread.run_sync(
+            lambda: [wire.document(row, records.get(row.doc), after, self._terms) for row in delta.texts]
+        )
         tasks: list[int] = []
         for start in range(0, len(delta.removed), wire.PAYLOAD_ROWS):
             gone = delta.removed[start : start + wire.PAYLOAD_ROWS]
@@ -171,17 +181,45 @@ class MeilisearchKeywordIndex(ServerIndex[IndexMark]):
         within = wire.restriction(docs, filters)
         deep = max(limit, wire.DEEP) * (WIDER if within.wider else 1)
         while True:
-            searches = wire.searches(self._name, queries, deep=deep, filter_=within.expression)
             try:
-                results = await self._line.ask(methodcaller("search", searches))
-                answer = wire.answer(results, limit=limit, docs=docs)
+                words, total = await self._asked(queries, deep, within.expression)
             except MissingIndex:
-                answer = MeilisearchAnswer(IndexMark(NOWHERE, 0), [], all=True)
-            self._serves(answer.mark)
+                self._serves(None)
+                return []
+            answer = wire.answer(words, total=total, limit=limit, docs=docs)
             if not within.wider or len(answer.found) >= limit or answer.all:
                 return answer.found
             # The filter admitted too much, and what was dropped left too few hits.
             deep *= WIDER
+
+    async def _asked(
+        self, queries: Sequence[WordQuery], deep: int, filter_: str | None
+    ) -> tuple[Sequence[Sequence[Mapping[str, Any]]], int]:
+        """Return the lists of each word (exact, or else nearly so), and how many chunks the filter admits."""
+        searching = partial(wire.searches, self._name, deep=deep, filter_=filter_)
+        searches = searching([text for query in queries for text in query.exact])
+        total = self._counted.get((self._mark, filter_)) if self._mark else None
+        if total is None:
+            searches.append(wire.counting(self._name, filter_))
+        results = await self._in_halves(searches)
+        if total is None:
+            total = wire.matches(results.pop())
+            # Of an earlier state of the index, nothing is kept.
+            known = {key: n for key, n in self._counted.items() if key[0] == self._mark}
+            self._counted = {**known, (self._mark, filter_): total}
+        exact = iter(results)
+        words = [[next(exact) for _ in query.exact] for query in queries]
+        unknown = [place for place, lists in enumerate(words) if not any(map(wire.matches, lists))]
+        loose = await self._in_halves(searching([queries[place].loose for place in unknown]))
+        for place, one in zip(unknown, loose, strict=True):
+            words[place] = [one]
+        return words, total
+
+    async def _in_halves(self, searches: Sequence[dict[str, Any]]) -> list[Any]:
+        """Return the results. The server does the searches of a request one after the other, so two requests share them."""
+        half = (len(searches) + 1) // 2
+        parts = [part for part in (searches[:half], searches[half:]) if part]
+        return await self._line.search(parts) if parts else []
 
     async def forget(self) -> None:
         """Delete everything on the server that belongs to this name."""

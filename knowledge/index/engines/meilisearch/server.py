@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 import anyio
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import requests
 
     from knowledge.index.engines.meilisearch.client import MeilisearchConnection
+    from knowledge.wire.http_posts import HttpPosts
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class MeilisearchLine(ServerLine):
         self._address = address
         self._opening = threading.Lock()
         self._session: requests.Session | None = None
+        self._posts: HttpPosts | None = None
         self._threads = anyio.CapacityLimiter(THREADS)
 
     async def ask(self, request: Callable[[MeilisearchConnection], T]) -> T:
@@ -68,6 +70,14 @@ class MeilisearchLine(ServerLine):
             MissingIndex: there is no such index or document.
         """
         return await self._within_read(partial(self._send, request))
+
+    async def search(self, parts: Sequence[Sequence[Mapping[str, Any]]]) -> list[Any]:
+        """Return the result of each search. Each part is one request; all are sent before the first wait.
+
+        Raises:
+            EngineUnavailable, MissingIndex: as for `ask`.
+        """
+        return await self._within_read(partial(self._search, parts))
 
     async def do(self, request: Callable[[MeilisearchConnection], T]) -> T:
         """Return the answer to a request that may take its time; it is tried again with growing pauses.
@@ -122,6 +132,9 @@ class MeilisearchLine(ServerLine):
         session, self._session = self._session, None
         if session is not None:
             session.close()
+        posts, self._posts = self._posts, None
+        if posts is not None:
+            await posts.close()
 
     @recorded("request", elsewhere=True, service="meilisearch")
     async def _send(self, request: Callable[[MeilisearchConnection], T], limit_s: float) -> T:
@@ -131,12 +144,24 @@ class MeilisearchLine(ServerLine):
                 partial(self._send_now, request, limit_s), limiter=self._threads, abandon_on_cancel=True
             )
 
+    @recorded("request", elsewhere=True, service="meilisearch")
+    async def _search(self, parts: Sequence[Sequence[Mapping[str, Any]]], limit_s: float) -> list[Any]:
+        try:
+            from knowledge.index.engines.meilisearch.client import open_posts, searched
+        except ImportError as error:
+            raise _not_installed() from error
+        at = self._address
+        if self._posts is None:
+            warn_of_plain_key(at.key, at.url, self.shown)
+            self._posts = open_posts(at.url, at.key, at.ca)
+        with anyio.fail_after(limit_s):
+            return await searched(self._posts, parts)
+
     def _send_now(self, request: Callable[[MeilisearchConnection], T], limit_s: float) -> T:
         try:
             from knowledge.index.engines.meilisearch.client import MeilisearchConnection, open_session
         except ImportError as error:
-            problem = f"its client is not installed ({install_command('meilisearch')})"
-            raise EngineUnavailable(ENGINE, problem) from error
+            raise _not_installed() from error
         at = self._address
         with self._opening:
             if self._session is None:
@@ -149,3 +174,7 @@ class MeilisearchLine(ServerLine):
         from knowledge.index.engines.meilisearch.client import failure  # loaded: a request was sent
 
         return failure(error, self.shown, limit_s, key=self._address.key is not None)
+
+
+def _not_installed() -> EngineUnavailable:
+    return EngineUnavailable(ENGINE, f"its client is not installed ({install_command('meilisearch')})")

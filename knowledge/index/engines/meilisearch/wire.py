@@ -9,8 +9,8 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -21,7 +21,7 @@ from knowledge.pages.markdown.tags import with_tags_above
 from knowledge.pages.paths import ancestors
 from knowledge.state.ports import DocumentRecord, Filters, IndexPosition, TextRow
 
-SHAPE = 2
+SHAPE = 3
 """Raise it when settings or documents change; an index of another shape is refilled, beside the old one."""
 MARK = 0
 """The key of the document that is the mark. No chunk has it: `seq` begins at 1."""
@@ -35,8 +35,14 @@ SHORTEST_STEM = 4
 FORGIVEN = (5, 9)
 """Word lengths from which Meilisearch tolerates one typing error, and two: its defaults, and also our own rule."""
 
+MOST_EXACT = 3
+"""The most terms of a word that are asked for exactly."""
+
 _FIELDS = {"path": "places", "kind": "kind", "source": "sources", "tags": "tags"}
 """The names of `filter_words` in the index."""
+
+Terms = Callable[[TextRow], Sequence[str]]
+"""Returns the terms of a chunk's headings and text."""
 
 SETTINGS: Mapping[str, Any] = {
     # The engine counts no frequencies, so the place of a word matters more.
@@ -85,20 +91,24 @@ def mark_of(document: Mapping[str, Any]) -> IndexMark:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def document(row: TextRow, record: DocumentRecord | None, after: IndexPosition) -> dict[str, Any]:
+def document(row: TextRow, record: DocumentRecord | None, after: IndexPosition, terms: Terms) -> dict[str, Any]:
     """Return the stored form of a chunk, for the step that begins after `after`.
 
     A chunk without a record (its document was removed in the meantime) passes no filter.
     """
-    # Case-folded as query words are (straße is strasse): the text is only searched, never shown.
-    heading, text = " > ".join(row.section).casefold(), row.text.casefold()
+
+    def analysed(section: tuple[str, ...], text: str) -> str:
+        return " ".join(terms(replace(row, section=section, text=text)))
+
+    # The terms of the embedded index, so that a query's term is found exactly. The text itself is never shown.
+    heading, text = analysed(row.section, ""), analysed((), row.text)
     found: dict[str, Any] = {"seq": row.seq, "doc": row.doc, "heading": heading, "text": text}
     found |= {"page": _page(row.doc), "after": _step(after)}
     if record is None:
         return found
     return found | {
         "path": record.path,
-        "title": record.title.casefold(),
+        "title": analysed((), record.title),
         "language": record.language,
         "places": [_key(place) for place in (record.path, *ancestors(record.path))],
         "tags": [_key(tag) for tag in with_tags_above(record.tags)],
@@ -162,67 +172,99 @@ def restriction(docs: Collection[int] | None, filters: Filters | None) -> Filter
     return FilterRestriction(expression, wider=True)
 
 
-def word_queries(terms: Sequence[QueryTerm]) -> list[str]:
-    """Return the queries for `terms`, one per word. The engine handles typing errors itself and treats the last word as a prefix."""
-    queries = [_query(term, last=number == len(terms) - 1) for number, term in enumerate(terms) if term.alternatives]
-    return [query for query in dict.fromkeys(queries) if query]
+@dataclass(frozen=True, slots=True)
+class WordQuery:
+    """The two ways to ask for one word: `exact` are its terms as they are indexed, `loose` finds also what is written nearly so.
 
-
-def _query(term: QueryTerm, *, last: bool) -> str:
-    """Return the query for one word: its stem as a prefix, because the engine has no stemming; else the word itself.
-
-    A stem is not used if it is too short for the typing errors that the engine would tolerate in the word.
+    A loose query takes three times as long as an exact one. So it is sent only if no exact one finds anything.
     """
-    word = " ".join(re.findall(r"\w+", term.word))
+
+    exact: tuple[str, ...]
+    loose: str
+
+
+def word_queries(terms: Sequence[QueryTerm]) -> list[WordQuery]:
+    """Return the queries for `terms`, one for each different word."""
+    asked = [_query(term, last=number == len(terms) - 1) for number, term in enumerate(terms) if term.alternatives]
+    return [query for query in dict.fromkeys(asked) if query.loose]
+
+
+def _query(term: QueryTerm, *, last: bool) -> WordQuery:
+    """Return the queries for one word.
+
+    The loose one is its stem as a prefix, else the word itself. The engine handles typing errors itself and treats the last word as a
+    prefix. A stem is not used if it is too short for the typing errors that the engine would tolerate in the word.
+    """
+    word = _plain(term.word)
+    # A misspelt word and its correction may have the same weight.
+    most = max(weight for _, weight in term.alternatives)
+    best = dict.fromkeys(_plain(text) for text, weight in term.alternatives if weight == most)
+    # In quotation marks, a word is neither a prefix nor misspelt.
+    exact = tuple(f'"{text}"' for text in best if text)[:MOST_EXACT]
     stems = [text for text, weight in term.alternatives if weight == 1.0 and text != word and word.startswith(text)]
     for stem in sorted(stems, key=len, reverse=True):
         if len(stem) >= FORGIVEN[0] or SHORTEST_STEM <= len(stem) <= len(word) < FORGIVEN[0]:
-            return stem
+            return WordQuery(exact, stem)
     # Without a space at the end, the last word of a query is a prefix.
-    return word if last or not word else f"{word} "
+    return WordQuery(exact, word if last or not word else f"{word} ")
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text))
 
 
 def searches(index: str, queries: Sequence[str], *, deep: int, filter_: str | None) -> list[dict[str, Any]]:
-    """Return the searches of one round trip: the mark, the number of admitted chunks, then one for each query.
+    """Return a search for each query.
 
     A single query of all words is worse: the engine has no OR, it drops words from one end, and of a sentence it keeps
     the wrong ones (nDCG@10 on Cranfield: 0.17, against 0.36 for single words joined).
     """
-    plain: dict[str, Any] = {"indexUid": index, "q": "", "limit": 0}
-    within = {"filter": filter_} if filter_ else {}
-    keys = ["seq", "doc"]
-    word = {"limit": deep, "attributesToRetrieve": keys, "showRankingScore": True} | within
-    return [
-        plain | {"limit": 1, "filter": "role = mark"},
-        plain | within,
-        # If the engine splits a word, all its parts must match.
-        *(plain | word | {"q": query, "matchingStrategy": "all"} for query in queries),
-    ]
+    word = {"limit": deep, "attributesToRetrieve": ["seq", "doc"], "showRankingScore": True}
+    # If the engine splits a word, all its parts must match.
+    return [_within(index, filter_) | word | {"q": query, "matchingStrategy": "all"} for query in queries]
+
+
+def counting(index: str, filter_: str | None) -> dict[str, Any]:
+    """Return the search that counts the admitted chunks."""
+    return _within(index, filter_) | {"q": "", "limit": 0}
+
+
+def _within(index: str, filter_: str | None) -> dict[str, Any]:
+    return {"indexUid": index} | ({"filter": filter_} if filter_ else {})
 
 
 @dataclass(frozen=True, slots=True)
 class MeilisearchAnswer:
-    """The mark of the index, and the chunks, best first; `all` if there are no more."""
+    """The chunks, best first; `all` if there are no more."""
 
-    mark: IndexMark
     found: Sequence[Scored]
     all: bool
 
 
-def answer(results: Sequence[Mapping[str, Any]], *, limit: int, docs: frozenset[int] | None) -> MeilisearchAnswer:
-    """Join the lists of single words: a chunk's score is the sum, over its words, of the engine's score times the idf.
+def matches(result: Mapping[str, Any]) -> int:
+    """Return how many chunks a query has found, also beyond the limit."""
+    return int(result["estimatedTotalHits"])
 
-    The idf is that of the embedded engines. Chunks that `docs` does not admit are dropped: the server may be late.
+
+def answer(
+    words: Sequence[Sequence[Mapping[str, Any]]], *, total: int, limit: int, docs: frozenset[int] | None
+) -> MeilisearchAnswer:
+    """Join the lists of each word: a chunk's score is the sum, over the words, of the engine's best score times the idf.
+
+    The idf is that of the embedded engines, among `total` chunks. Chunks that `docs` does not admit are dropped: the
+    server may be late.
     """
-    about, everything, *lists = results
-    mark = mark_of(about["hits"][0]) if about["hits"] else IndexMark(NOWHERE, 0)
-    total = int(everything["estimatedTotalHits"])
     scores: dict[tuple[int, int], float] = defaultdict(float)
-    for one in lists:
-        n = int(one["estimatedTotalHits"])
-        idf = math.log(1 + (max(total - n, 0) + 0.5) / (n + 0.5))
-        for hit in one["hits"]:
-            scores[int(hit["seq"]), int(hit["doc"])] += idf * float(hit["_rankingScore"])
+    for lists in words:
+        best: dict[tuple[int, int], float] = {}
+        for one in lists:
+            n = matches(one)
+            idf = math.log(1 + (max(total - n, 0) + 0.5) / (n + 0.5))
+            for hit in one["hits"]:
+                key = int(hit["seq"]), int(hit["doc"])
+                best[key] = max(best.get(key, 0.0), idf * float(hit["_rankingScore"]))
+        for key, score in best.items():
+            scores[key] += score
     found = [Scored(seq, doc, score) for (seq, doc), score in scores.items() if docs is None or doc in docs]
-    every = all(len(one["hits"]) >= int(one["estimatedTotalHits"]) for one in lists)
-    return MeilisearchAnswer(mark, sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit], every)
+    every = all(len(one["hits"]) >= matches(one) for lists in words for one in lists)
+    return MeilisearchAnswer(sorted(found, key=lambda hit: (-hit.score, hit.seq))[:limit], every)

@@ -39,7 +39,7 @@ class RestClient(AsyncQdrantClient):
     async def close(self, grpc_grace: float | None = None, **kwargs: Any) -> None:
         """Close all connections."""
         if self.posts is not None:
-            self.posts.close()
+            await self.posts.close()
         await super().close(grpc_grace, **kwargs)
 
 
