@@ -209,7 +209,8 @@ kind: reference
 
 Written by `{COMMAND}`, not by hand ({today}, {cores} cores). One search is
 measured within the server's process, without the wire, over {QUESTIONS} labelled questions on generated knowledge bases
-(`tests/benchmarks/corpus.py`). The engines take turns; a figure is the median of {TURNS} turns.
+(`tests/benchmarks/corpus.py`). The engines take turns; a figure is the median of at least {TURNS} turns.
+A row that the last run did not measure is kept from an earlier run, perhaps of slower code.
 
 ![Search time over passages](growth.svg)
 
