@@ -36,6 +36,9 @@ AT_ONCE_ROWS = 20_000
 BLOCK = 16_384
 """Rows compared at a time: four lanes of a block and its scratch space fit in a core's cache."""
 MOST_DEAD = 0.25
+SAMPLE = 32
+"""Each how many rows one is counted to guess the distance within which enough rows lie."""
+_SIGN_AND_NUMBER, _EXPONENT = np.int32(0x0FFFFFFF - (1 << 31)), np.float32(2.0**112)
 SEED = 256
 
 
@@ -121,7 +124,7 @@ class CodesVectorIndex:
         unit = (vector / length).astype(np.float32)
         if not table.has_vectors(len(vector)):
             rows = await begin(_candidates, table, unit, limit, docs)
-            stored = _unpacked(await store.halves(table.seqs[rows].tolist()), len(vector)).astype(np.float32)
+            stored = _single(_unpacked(await store.halves(table.seqs[rows].tolist()), len(vector)))
             return await begin(_ranked, table, rows, stored, unit, limit)
         if table.size <= AT_ONCE_ROWS:
             return _found(table, unit, limit, docs)
@@ -136,7 +139,7 @@ class CodesVectorIndex:
         asked = np.asarray(seqs, np.int64)
         places = np.minimum(np.searchsorted(table.seqs[: table.size], asked), table.size - 1)
         known = table.seqs[places] == asked
-        stored = table.vectors[places[known]].astype(np.float32)
+        stored = _single(table.vectors[places[known]])
         found, _ = _measured(stored, (vector / length).astype(np.float32))
         return dict(zip(asked[known].tolist(), found.tolist(), strict=True))
 
@@ -196,7 +199,20 @@ async def _with_vectors(store: IndexStore, table: _Table, dimensions: int) -> _T
 def _found(table: _Table, unit: NDArray[np.float32], limit: int, docs: frozenset[int] | None) -> list[Scored]:
     """Return the best chunks of a table with vectors."""
     rows = _candidates(table, unit, limit, docs)
-    return _ranked(table, rows, table.vectors[rows].astype(np.float32), unit, limit)
+    return _ranked(table, rows, _single(table.vectors[rows]), unit, limit)
+
+
+def _single(halves: NDArray[np.float16]) -> NDArray[np.float32]:
+    """Return finite numbers in single precision, as `astype` does in six times the time: it converts them one by one.
+
+    The bits of exponent and fraction move to their places, and the product corrects the exponent, whose zero is elsewhere.
+    """
+    bits = halves.view(np.int16).astype(np.int32)
+    np.left_shift(bits, 13, out=bits)
+    np.bitwise_and(bits, _SIGN_AND_NUMBER, out=bits)
+    numbers = bits.view(np.float32)
+    numbers *= _EXPONENT
+    return numbers
 
 
 def _unpacked(halves: Sequence[bytes], dimensions: int) -> NDArray[np.float16]:
@@ -299,13 +315,23 @@ def _nearest(table: _Table, vector: NDArray[np.float32], wanted: int, docs: froz
     if count < table.size:
         distances[~admitted] = BITS + 1
     # Counting instead of partitioning: there are only 257 distances, and ties stay together.
-    within = np.cumsum(np.bincount(distances, minlength=BITS + 2))
-    furthest = int(np.searchsorted(within, wanted))
-    nearest = np.flatnonzero(distances <= furthest)
+    nearest = np.flatnonzero(distances <= _furthest(distances, wanted))
     if len(nearest) <= 2 * wanted:
         return nearest
     order = np.argsort(distances[nearest], kind="stable")[:wanted]
     return np.sort(nearest[order])
+
+
+def _furthest(distances: NDArray[np.uint16], wanted: int) -> int:
+    """Return the least distance within which at least `wanted` rows lie."""
+    # Counting all distances takes four times as long as counting a sample and then the rows within two or three distances.
+    within = np.cumsum(np.bincount(distances[::SAMPLE], minlength=BITS + 2))
+    found = int(np.searchsorted(within, wanted / SAMPLE))
+    while np.count_nonzero(distances <= found) < wanted:
+        found += 1
+    while np.count_nonzero(distances <= found - 1) >= wanted:
+        found -= 1
+    return found
 
 
 def _distances(lanes: NDArray[np.uint64], asked: NDArray[np.uint64]) -> NDArray[np.uint16]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.index.engines.codes import _candidates, _distances, _empty, _moved, encode
+from knowledge.index.engines.codes import _candidates, _distances, _empty, _furthest, _moved, _single, encode
 from knowledge.state.ports import CodeRow, IndexPosition
 
 
@@ -46,3 +46,23 @@ def test_the_table_holds_what_was_added_and_not_removed(steps: list[tuple[int, l
     rows_left = _candidates(table, np.ones(256, np.float32), 1_000, None)
     assert table.seqs[rows_left].tolist() == sorted(expected)
     assert table.dead <= 0.25 * max(table.size, 1)
+
+
+def test_every_finite_half_becomes_the_same_number_in_single_precision() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = np.isfinite(halves)
+    found, expected = _single(halves)[finite], halves.astype(np.float32)[finite]
+    assert (found.view(np.uint32) == expected.view(np.uint32)).all()
+
+
+@pytest.mark.parametrize("spread", [1, 4, 257])
+def test_the_least_distance_that_holds_enough_rows_is_found_whatever_the_sample_says(spread: int) -> None:
+    generator = np.random.default_rng(spread)
+    # The sampled rows are further off than the others, or nearer.
+    for shift in (-40, 0, 40):
+        drawn = generator.integers(40, 40 + spread, 5_000)
+        drawn[::32] += shift
+        distances = np.clip(drawn, 0, 257).astype(np.uint16)
+        for wanted in (1, 64, 2_500, 4_999):
+            within = np.cumsum(np.bincount(distances, minlength=258))
+            assert _furthest(distances, wanted) == int(np.searchsorted(within, wanted))
