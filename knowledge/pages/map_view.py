@@ -17,7 +17,8 @@ _SEPARATORS = re.compile(r"[_\-]+")
 _DATE = re.compile(r"^(\d{4})-(\d\d)-(\d\d)(?=$|[-_ ])")
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, although nothing changes one: a map makes up to a hundred, and a frozen one takes ten times as long to make.
+@dataclass(slots=True)
 class MapEntry:
     """One child of a directory. `count` is the number of documents in it; `modified` is ISO 8601 in UTC, None if unknown."""
 
@@ -28,6 +29,10 @@ class MapEntry:
     summary: str
     count: int
     modified: str | None
+
+    def with_summary(self, summary: str) -> MapEntry:
+        """Return the same child with that summary."""
+        return MapEntry(self.name, self.path, self.title, self.kind, summary, self.count, self.modified)
 
 
 def readable(name: str) -> str:

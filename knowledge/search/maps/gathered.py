@@ -37,7 +37,7 @@ def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
         if more > room:
             break
         room -= more
-        children.append(replace(entry, summary=shown) if more else entry)
+        children.append(entry.with_summary(shown) if more else entry)
     return replace(view, children=[*children, *view.children[len(children) :]])
 
 
@@ -125,7 +125,7 @@ def _gathered(path: str, title: str, summary: str, records: Sequence[DocumentRec
         room -= entry_length(entry, summary)
         if room < 0:
             break
-        shown.append(replace(entry, summary=summary))
+        shown.append(entry.with_summary(summary))
     left = len(records) - len(shown)
     return replace(view, children=shown, truncated=left > 0, note=f"{left} more pages; {note}" if left else note)
 

@@ -74,7 +74,7 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
     )
     as_they_are = part.cost + more + len(cursor or "") <= part.room
     if not as_they_are:
-        part.shown = [replace(entry, summary=short) for entry, short in zip(part.shown, shorts, strict=True)]
+        part.shown = [entry.with_summary(short) for entry, short in zip(part.shown, shorts, strict=True)]
     return replace(
         view,
         children=_parents_first(part.shown),
@@ -135,6 +135,8 @@ def _note(directory: str, part: _Part) -> str:
 def _parents_first(entries: Sequence[MapEntry]) -> list[MapEntry]:
     """Return the entries reordered so that children follow their directory."""
     shown = {entry.path for entry in entries if entry.kind == "directory"}
+    if not shown:
+        return list(entries)
     below: dict[str, list[MapEntry]] = {}
     for entry in entries:
         below.setdefault(parent(entry.path) if parent(entry.path) in shown else "", []).append(entry)
@@ -164,9 +166,6 @@ def text_length(text: str) -> int:
 def map_length(view: MapView) -> int:
     """Return the characters of the map's JSON."""
     parts = {name: getattr(view, name) for name in _VIEW_FIELDS}
-    return len(_JSON.encode({**parts, "children": [_as_object(entry) for entry in view.children]}))
-
-
-def _as_object(entry: MapEntry) -> dict[str, object]:
-    # `asdict` would copy every value, and a map counts each of its entries.
-    return {name: getattr(entry, name) for name in _FIELDS}
+    children = sum(entry_length(entry, entry.summary) for entry in view.children)
+    # No comma follows the last child.
+    return len(_JSON.encode({**parts, "children": []})) + children - len("," if view.children else "")
