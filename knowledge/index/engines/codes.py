@@ -354,7 +354,7 @@ def _ranked(
     scores, seqs, docs = scores[some], table.seqs[rows[some]], table.docs[rows[some]]
     best = np.lexsort((seqs, -scores))[:limit]
     found = zip(seqs[best].tolist(), docs[best].tolist(), scores[best].tolist(), strict=True)
-    return [Scored(seq, doc, score) for seq, doc, score in found]
+    return list(map(Scored._make, found))
 
 
 def _measured(

@@ -170,7 +170,9 @@ class TantivyKeywordIndex:
             self._reading = None
             self._record.unlink(missing_ok=True)
             return []
-        return sorted(hits, key=lambda hit: (-hit.score, hit.seq))
+        hits.sort(key=attrgetter("seq"))
+        hits.sort(key=attrgetter("score"), reverse=True)  # equal ones stay in the order of `seq`
+        return hits
 
     def _current(self) -> _Reading | None:
         """Return a searcher on the newest recorded commit, or None."""
@@ -419,7 +421,8 @@ def _hits(searcher: tantivy.Searcher, query: Query, limit: int) -> list[Scored]:
     places = [place for _, place in found]
     # Fast fields: each stored document would have to be decompressed.
     seqs, docs = searcher.fast_field_values("seq", places), searcher.fast_field_values("doc", places)
-    return [Scored(int(seq or 0), int(doc or 0), hit[0]) for hit, seq, doc in zip(found, seqs, docs, strict=True)]
+    # The writer gives both numbers to every document.
+    return list(map(Scored._make, zip(seqs, docs, (score for score, _ in found), strict=True)))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -32,6 +32,7 @@ RECORD_COLUMNS = (
     "size, mtime_ns, inode, tokens, indexed_at_ns"
 )
 _FIRST_COLUMN = itemgetter(0)
+_DECODER = json.JSONDecoder()
 EMPTIED = (
     *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector", "coming"),
     *("removal", "directory", "vocabulary"),
@@ -41,7 +42,7 @@ EMPTIED = (
 def record_of(row: Any) -> DocumentRecord:
     """Return the record in a row of `RECORD_COLUMNS`."""
     path, title, summary, kind, source, language, lists, untrusted, revision, size, mtime, inode, tokens, at = row
-    tags, aliases, sections = json.loads(lists)
+    (tags, aliases, sections), _ = _DECODER.raw_decode(lists)  # `loads` would look at the form of the text first
     return DocumentRecord(
         path,
         title,

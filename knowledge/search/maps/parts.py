@@ -11,7 +11,7 @@ from typing import Final
 from knowledge.pages.map_view import MapEntry, short_summary
 from knowledge.pages.paths import parent
 from knowledge.search.answers import MapView
-from knowledge.search.maps.walk import MapPlace, MapWalk, cursor_length, cursor_of
+from knowledge.search.maps.walk import MapPlace, MapWalk, cursor_length, cursor_of, longest_cursor
 
 MAP_TOKENS: Final = 2000
 """The most tokens of one map, counted as a model sees it: characters of its JSON / 4."""
@@ -87,13 +87,23 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
 async def _take_own(part: _Part, children: AsyncIterator[MapEntry], root: str) -> None:
     """Take children while there is room, at least one."""
     async for entry in children:
-        cost, end = entry_length(entry, short_summary(entry.summary)), MapPlace(entry.kind, entry.path)
-        # A cursor behind this entry must fit as well.
-        if part.shown and part.cost + cost + cursor_length(end, root) > part.room:
+        taken = part.cost + entry_length(entry, short_summary(entry.summary))
+        # A cursor behind this entry must fit as well. Its length is looked at only where the longest one would not fit.
+        if (
+            part.shown
+            and taken + longest_cursor(entry.path) > part.room
+            and taken + cursor_length(_after(entry), root) > part.room
+        ):
             part.complete = False
-            return
+            break
         part.shown.append(entry)
-        part.cost, part.end = part.cost + cost, end
+        part.cost = taken
+    if part.shown:
+        part.end = _after(part.shown[-1])
+
+
+def _after(entry: MapEntry) -> MapPlace:
+    return MapPlace(entry.kind, entry.path)
 
 
 async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory: str, root: str) -> None:
@@ -152,10 +162,10 @@ def _nested(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]
 
 def entry_length(entry: MapEntry, summary: str) -> int:
     """Return the characters that an entry with that summary takes in a map's JSON, with the comma before the next one."""
-    modified = len("null") if entry.modified is None else text_length(entry.modified)
     # Characters are escaped one by one, so all texts are counted at once. Encoding an object of them would take much longer.
-    texts = text_length(f"{entry.name}{entry.path}{entry.title}{entry.kind}{summary}") + 4 * len('""')
-    return _NAMES + texts + len(str(entry.count)) + modified + len(",")
+    texts = text_length(f"{entry.name}{entry.path}{entry.title}{entry.kind}{summary}{entry.modified or ''}")
+    quotes = 4 * len('""') + (len("null") if entry.modified is None else len('""'))
+    return _NAMES + texts + quotes + len(f"{entry.count},")
 
 
 def text_length(text: str) -> int:

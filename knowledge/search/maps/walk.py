@@ -132,6 +132,11 @@ def cursor_length(place: MapPlace, root: str) -> int:
     return KEY_DIGITS + (4 * len(_place_text(place, root)) + 2) // 3
 
 
+def longest_cursor(path: str) -> int:
+    """Return a length that no cursor of a place at `path` exceeds: a character takes at most four bytes."""
+    return KEY_DIGITS + (4 * (1 + 4 * len(path)) + 2) // 3
+
+
 def _place_text(place: MapPlace, root: str) -> bytes:
     return (_LETTERS[place.kind] + place.path[len(root) :].removeprefix("/")).encode("utf-8", "surrogatepass")
 

@@ -73,7 +73,8 @@ class ChunkSignals:
         summands = self._summands(weights, words)
         for seq, doc in self.docs.items():
             if seq not in known:
-                known[seq] = sum(summands(seq, doc))
+                passage, page, names, meaning = summands(seq, doc)
+                known[seq] = passage + page + names + meaning
         return dict(known)
 
     def _summands(self, weights: RankingWeights, words: int) -> Callable[[int, int], tuple[float, float, float, float]]:
