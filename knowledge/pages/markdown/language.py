@@ -1,7 +1,7 @@
 """Detects the language of a text: by its script, then by stop words, of which every text is full. Pure.
 
 `languages.json` has for each language its names, its stop words (including single letters left over at an apostrophe),
-and the letters that few other languages use.
+its question words (those that are not stop words), and the letters that few other languages use.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ STOP_WORDS: Mapping[str, frozenset[str]] = {
     if "stop_words" in language
 }
 """Stop words by language, case-folded."""
+QUESTION_WORDS: Mapping[str, frozenset[str]] = {
+    code: frozenset(language["question_words"].casefold().split())
+    for code, language in _LANGUAGES.items()
+    if "question_words" in language
+}
+"""Further words that only ask (`combien`, `welche`), by language, case-folded. Pages are indexed with them."""
 _CODES = {name: code for code, language in _LANGUAGES.items() for name in language["names"]}
 _TELLING_LETTERS = {
     code: re.compile(f"[{language['letters']}]") for code, language in _LANGUAGES.items() if "letters" in language

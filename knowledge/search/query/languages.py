@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from knowledge.pages.markdown.language import (
     IN_CYRILLIC,
     LEAD,
+    QUESTION_WORDS,
     detect,
     english_name,
     has_own_script,
@@ -56,7 +57,13 @@ class QuestionLanguages:
     rare: tuple[str, ...]
 
     def is_stop_word(self, word: str) -> bool:
-        """Return whether `word` is left out of a search."""
+        """Return whether `word` is left out of a search.
+
+        That is a stop word, or a question word if the language of the question is certain: French `comment` (how) is an
+        ordinary word in English.
+        """
+        if len(self.stop) == 1 and word in QUESTION_WORDS.get(self.stop[0], ()):
+            return True
         return bool(self.stop) and is_stop_word(word, self.stop)
 
     def stems(self, word: str) -> Mapping[str, float]:

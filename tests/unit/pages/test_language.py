@@ -61,6 +61,8 @@ def test_every_language_with_stop_words_is_tried() -> None:
 def test_new_words_build_indexes_again() -> None:
     """An index has no stop words, and the stems of the detected language: a query cut differently would miss pages."""
     words = json.loads(resources.files(markdown).joinpath("languages.json").read_text(encoding="utf-8"))
+    for language in words.values():
+        language.pop("question_words", None)  # which are left out of questions only
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
     todo = "raise RECIPE in knowledge/search/__init__.py, then write the new digest here"
     assert digest == "be9c3293695f4c2d", todo

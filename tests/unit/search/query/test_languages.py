@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from knowledge.pages.markdown.language import QUESTION_WORDS, STOP_WORDS
 from knowledge.search.query.analysis import toned, words
 from knowledge.search.query.languages import (
     WITHOUT_TONE,
@@ -92,3 +93,34 @@ def test_a_vietnamese_word_is_searched_with_its_tone_and_less_without() -> None:
     assert stems("tuong") == {"tuong": 1.0}
     # Pages of other languages have the word without its tone only.
     assert question_languages("How is a café opened?", {"en": 9, "vi": 1}).stems("café")["cafe"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("query", "language", "left"),
+    [
+        ("Combien de copies de la base sont gardées ?", "fr", ["copies", "base", "gardées"]),
+        ("Welche Sicherung wird wann gelöscht?", "de", ["sicherung", "gelöscht"]),
+        ("Jakie kopie są usuwane i dlaczego?", "pl", ["kopie", "usuwane"]),
+        ("Какие копии удаляет сервер?", "ru", ["копии", "удаляет", "сервер"]),
+        ("Hangi yedek silinir?", "tr", ["yedek", "silinir"]),
+    ],
+)
+def test_words_that_only_ask_are_left_out_of_a_question(query: str, language: str, left: list[str]) -> None:
+    read = question_languages(query, {language: 100})
+    assert [word for word in words(query) if not read.is_stop_word(word) and len(word) > 1] == left
+
+
+def test_a_question_word_counts_where_the_question_may_be_in_another_language() -> None:
+    both = {"en": 60, "fr": 40}
+    assert not question_languages("comment moderation", both).is_stop_word("comment")
+    assert question_languages("Comment est-ce que l'on modère dans le forum ?", both).is_stop_word("comment")
+    assert not question_languages("How is a comment moderated in the forum?", both).is_stop_word("comment")
+
+
+def test_no_question_word_is_a_stop_word_too() -> None:
+    assert not [word for language, asking in QUESTION_WORDS.items() for word in asking & STOP_WORDS[language]]
+
+
+def test_each_question_word_is_one_word_of_a_question() -> None:
+    """A word in another form than `words` returns would never be met."""
+    assert [word for asking in QUESTION_WORDS.values() for word in asking if words(word) != [word]] == []
