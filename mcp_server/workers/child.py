@@ -20,16 +20,15 @@ if sys.platform != "win32":
 HEADER = struct.Struct(">Q")
 IDLE_S = 60.0
 """A worker without a request for this long exits."""
-RETIRES_AT_BYTES = 256 * 2**20
-"""A worker that used this much memory exits after its answer, which returns the memory to the system."""
 NICE = 10
 """The `nice` value of a worker, so that the server comes first when both need a processor."""
 
 
-def main(cpu_s: int, memory_bytes: int) -> None:
+def main(cpu_s: int, memory_bytes: int, retires_at_bytes: int) -> None:
     """Serve requests until there are none.
 
-    A step gets `cpu_s` seconds of processor time, and the process `memory_bytes` (0: no limit).
+    A step gets `cpu_s` seconds of processor time, and the process `memory_bytes` (0: no limit). A process that used more than
+    `retires_at_bytes` exits after its answer, which returns the memory to the system.
     """
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     wire_in, wire_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -53,7 +52,7 @@ def main(cpu_s: int, memory_bytes: int) -> None:
         wire_out.write(HEADER.pack(len(answer)))
         wire_out.write(answer)
         wire_out.flush()
-        if _peak_bytes() > RETIRES_AT_BYTES:
+        if _peak_bytes() > retires_at_bytes:
             os._exit(0)
 
 

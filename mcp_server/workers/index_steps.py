@@ -34,6 +34,8 @@ LARGE_BYTES = 64_000
 CPU_S = 300
 """Processor time for one step: the largest page that is read at all (32 MiB) takes about 40 s."""
 WALL_S = 3600.0
+RETIRES_AT_BYTES = 256 * 2**20
+"""The process is replaced after a step with more memory than this. A step needs more than those of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,13 @@ class PagesApart:
         self._root, self._index, self._keyword, self._takes_all = root, index, keyword, takes_all
         # No memory limit: the process maps the whole index, however large that is.
         self._workers = Workers(
-            most=1, inline_characters=-1, cpu_s=CPU_S, wall_s=WALL_S, memory_bytes=None, patience_s=WALL_S
+            most=1,
+            inline_characters=-1,
+            cpu_s=CPU_S,
+            wall_s=WALL_S,
+            memory_bytes=None,
+            retires_at_bytes=RETIRES_AT_BYTES,
+            patience_s=WALL_S,
         )
 
     @property

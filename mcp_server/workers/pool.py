@@ -39,6 +39,8 @@ WALL_S = 90.0
 """Elapsed time of one step. It is longer than `CPU_S`, because on a busy machine a worker gets little processor time."""
 MEMORY_BYTES = 1536 * 2**20
 """Address space of a worker, including the interpreter."""
+RETIRES_AT_BYTES = 128 * 2**20
+"""A worker that used this much memory is replaced after its step: what it remembers of texts grows with each step."""
 PATIENCE_S = 60.0
 """How long a step may wait for its turn."""
 MOST_WAITING = 4
@@ -47,8 +49,8 @@ LARGE_BYTES = 200_000
 """Requests and answers above this size are pickled on a thread, so that the event loop is not held up."""
 # With -I, Python takes no module path from the environment or the current folder; the server's own comes as arguments.
 _CODE = (
-    "import sys; sys.path += [p for p in sys.argv[3:] if p not in sys.path]; "
-    "from mcp_server.workers.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
+    "import sys; sys.path += [p for p in sys.argv[4:] if p not in sys.path]; "
+    "from mcp_server.workers.child import main; main(*map(int, sys.argv[1:4]))"
 )
 
 
@@ -71,10 +73,11 @@ class Workers:
         cpu_s: int = CPU_S,
         wall_s: float = WALL_S,
         memory_bytes: int | None = MEMORY_BYTES,
+        retires_at_bytes: int = RETIRES_AT_BYTES,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._inline, self._cpu_s, self._wall_s = inline_characters, cpu_s, wall_s
-        self._memory_bytes, self._patience_s = memory_bytes, patience_s
+        self._memory_bytes, self._retires_at_bytes, self._patience_s = memory_bytes, retires_at_bytes, patience_s
         self._room = anyio.Semaphore(most or max(2, (os.cpu_count() or 2) - 1))
         self._waiting: Counter[str] = Counter()
         self._turns: dict[str, anyio.Lock] = {}
@@ -168,7 +171,7 @@ class Workers:
             if worker.process.returncode is None:
                 return worker
             self._all.discard(worker)
-        worker = await _Worker.started(self._cpu_s, self._memory_bytes)
+        worker = await _Worker.started(self._cpu_s, self._memory_bytes, self._retires_at_bytes)
         self._all.add(worker)
         return worker
 
@@ -193,7 +196,7 @@ class _Worker:
         self._in = BufferedByteReceiveStream(cast("ByteReceiveStream", process.stdout))
 
     @classmethod
-    async def started(cls, cpu_s: int, memory_bytes: int | None) -> _Worker:
+    async def started(cls, cpu_s: int, memory_bytes: int | None, retires_at_bytes: int) -> _Worker:
         """Start a worker. It inherits neither the protocol's pipes nor the environment: see `worker_environment`."""
         command = [
             sys.executable,
@@ -202,6 +205,7 @@ class _Worker:
             _CODE,
             str(cpu_s),
             str(memory_bytes or 0),
+            str(retires_at_bytes),
             *_module_paths(),
         ]
         # Shielded: a cancellation while it starts would leave the process running unnoticed.

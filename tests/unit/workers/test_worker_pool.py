@@ -14,8 +14,7 @@ import pytest
 from knowledge.errors import NoSuchSection, TooMuchWaiting, TooMuchWork
 from knowledge.offload import CALLER
 from mcp_server.fair_use.turns import Turns
-from mcp_server.workers.child import RETIRES_AT_BYTES
-from mcp_server.workers.pool import MOST_WAITING, Workers
+from mcp_server.workers.pool import MOST_WAITING, RETIRES_AT_BYTES, Workers
 from tests.support.processes import worker_steps as slow_steps
 
 LARGE = 1_000_000
@@ -76,6 +75,12 @@ async def test_a_worker_is_used_again_however_large_the_server_is() -> None:
         await anyio.sleep(0.1)  # it would have ended by now
         assert await pool.run(slow_steps.process, None, size=LARGE, what="this") == first
     assert ballast
+
+
+async def test_a_worker_that_used_much_memory_is_replaced_after_its_step() -> None:
+    async with workers(retires_at_bytes=1) as pool:
+        first = await pool.run(slow_steps.process, None, size=LARGE, what="this")
+        assert await pool.run(slow_steps.process, None, size=LARGE, what="this") != first
 
 
 async def test_a_caller_that_is_cancelled_stops_its_worker(tmp_path: Path) -> None:
