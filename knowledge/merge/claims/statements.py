@@ -477,7 +477,8 @@ def _in_base_units(one: StatementReading) -> StatementReading:
     """Return a statement with its figures in base units; one that can be read in two ways (`5 MB`) with both readings."""
     text = one.plain
     for value in claim(one.plain, one.language).values:
-        if value.unit:
+        # "A month" and "1 month" are the same, but not so written.
+        if value.unit and any(map(str.isdigit, value.text)):
             text = text.replace(value.text, " ".join([value.dimension, *(f"{number:.9g}" for number in value.low)]), 1)
     return read_statement(text, one.language)
 

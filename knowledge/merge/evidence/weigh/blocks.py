@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import islice, product
 
 from knowledge.merge.claims.contradiction import compare
-from knowledge.merge.evidence.weigh.page_index import block_lines
+from knowledge.merge.evidence.weigh.page_index import block_lines, ordered_lines
 from knowledge.merge.evidence.weighing_state import Dispute, NewText, Weighing
 from knowledge.merge.model import Unit
 
@@ -39,7 +39,8 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
     new, old = block_lines(unit.text), block_lines(w.units[at].text)
     had, has = set(old), set(new)
     only_new, only_old = [line for line in new if line not in had], [line for line in old if line not in has]
-    if not only_new:
+    said, known = ordered_lines(unit), ordered_lines(w.units[at])
+    if any(known[begin : begin + len(said)] == said for begin in range(len(known) - len(said) + 1)):
         w.unchanged(number, at)
         return
     compared = (compare(a, b) for a, b in islice(product(only_old, only_new), MOST_COMPARED))
@@ -50,7 +51,9 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
     if contradiction is not None and not w.corrects(unit, at) and not w.is_elsewhere(unit, at):
         w.flag(unit, [Dispute(unit.text, at, w.units[at].text, contradiction)])
         return
-    decision = w.replacing(unit, at, covers=not only_old)
+    # Each line of the old block, as often and in the same order.
+    rest = iter(said)
+    decision = w.replacing(unit, at, covers=all(line in rest for line in known))
     if decision == "differs" and w.is_weaker(at):
         decision = "weaker"
     if decision == "allowed":

@@ -47,7 +47,9 @@ def _meet_key(w: Weighing, unit: Unit, key: str, there: int) -> None:
     old = w.units[there]
     mine, other = _value(old.text, key), _value(unit.text, key)
     had = frozenset(_entries(mine, folded=True))
-    if had.issuperset(_entries(other, folded=True)) or implies(_read(w, mine), _read(w, other)):
+    # Tags are the same in capitals; another value may not be.
+    is_said = mine.startswith(("[", "- ")) and had.issuperset(_entries(other, folded=True))
+    if is_said or _entries(mine) == _entries(other) or implies(_read(w, mine), _read(w, other)):
         w.unchanged(-1, there)
         return
     # A list of tags only grows: a tag missing from the evidence was not withdrawn.

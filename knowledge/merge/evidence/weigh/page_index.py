@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from textwrap import dedent
 
 from knowledge.merge.claims.statements import Statement, likeness, statements_of
 from knowledge.merge.evidence.place.list_form import bare_text, folded_lines, is_done
@@ -19,6 +21,9 @@ MOST_HOLDERS = 500
 MOST_BLOCKS = 64
 """Blocks of code, quotes, HTML that a new one is compared with."""
 
+_CODE = frozenset({"fence", "code"})
+_INDENT = re.compile(r"^[ \t]+")
+_VISIBLE = str.maketrans({" ": "\1", "\t": "\2"})
 _BLOCKS = frozenset({"fence", "code", "html", "quote", "comment"})
 
 Allowed = Callable[[int], bool]
@@ -110,6 +115,21 @@ def block_lines(text: str) -> list[str]:
     return [line.strip() for line in folded_lines(text) if line.strip()]
 
 
+def ordered_lines(unit: Unit) -> list[str]:
+    """Return the lines of a block that are not blank; of code with their indents, as far as these differ, and without its fences."""
+    if unit.kind not in _CODE:
+        return block_lines(unit.text)
+    lines = _code_lines(unit.text)
+    if unit.kind == "code":
+        return lines
+    is_closed = len(lines) > 1 and set(lines[-1].strip()) == set(lines[0].lstrip()[:3])
+    return lines[1:-1] if is_closed else lines[1:]
+
+
+def _code_lines(text: str) -> list[str]:
+    return dedent("\n".join(line.rstrip() for line in folded_lines(text) if line.strip())).split("\n")
+
+
 def identity(unit: Unit) -> tuple[str, bytes]:
     """Return the key by which units are equal: their text without a list marker, which is only formatting.
 
@@ -120,4 +140,7 @@ def identity(unit: Unit) -> tuple[str, bytes]:
     text = bare_text(unit) if unit.kind in ("item", "paragraph") else unit.text
     if unit.kind == "item" and is_done(unit.text):
         text = f"[x] {text}"
+    if unit.kind in _CODE and len(lines := _code_lines(unit.text)) > 1:
+        # In code, an indent or a line end decides; the digest folds white space.
+        text = "\0".join(_INDENT.sub(lambda found: found[0].translate(_VISIBLE), line) for line in lines)
     return unit.kind if unit.kind in ("front", "heading") else "text", unit_digest(text)

@@ -129,7 +129,7 @@ def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -
     if old is None:
         _new_row(w, unit, placed, meeting)
         return
-    differing = [at for at, text in placed.items() if text and folded_cell(text) != folded_cell(old.cell(at))]
+    differing = [at for at, text in placed.items() if text and text != old.cell(at)]
     empty = [at for at in differing if not old.cell(at)]
     names = meeting.there.columns
     changed: list[int] = []

@@ -582,6 +582,44 @@ def test_what_follows_a_known_block_in_the_content_follows_it_on_the_page() -> N
     assert plan.text.index("forge serve") < plan.text.index("Nobody needs") < plan.text.index("Then open")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("forge init\nforge serve", "forge serve\nforge init"),
+        ("if ready:\n    stop()\nstart()", "if ready:\n    stop()\n    start()"),
+        ("stop\nwait\nstart", "stop\nstart"),
+    ],
+    ids=["order", "indent", "a step left out"],
+)
+def test_code_is_said_already_only_if_it_has_the_same_lines_in_the_same_order(old: str, new: str) -> None:
+    """It was compared as a set of lines without their indents."""
+    page = f"# Start\n\n```sh\n{old}\n```\n"
+    plan = weighed(f"```sh\n{new}\n```\n", page=page)
+    assert "unchanged" not in words(plan)
+    assert plan.text.startswith(page.rstrip())
+    lines = old.split("\n")
+    assert words(weighed("```sh\n" + "\n".join(lines[:2]) + "\n```\n", page=page)) == ["unchanged"]
+
+
+def test_a_block_keeps_a_line_that_it_has_twice() -> None:
+    page = "# Start\n\n```sh\nretry\nsleep\nretry\n```\n"
+    plan = weighed("```sh\nretry\nsleep\nstop\n```\n", page=page)
+    assert plan.text.startswith(page.rstrip())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("-f", "-F"), ("max_size", "MAX_SIZE"), ("[setup](a.md)", "[setup](b.md)"), ("~~yes~~", "yes"), ("on", "on?")],
+)
+def test_a_cell_and_a_key_are_said_already_only_as_they_are_written(old: str, new: str) -> None:
+    page = f"---\nflag: {old}\n---\n# Flags\n\n| what | flag |\n|---|---|\n| force | {old} |\n"
+    plan = weighed(f"| what | flag |\n|---|---|\n| force | {new} |\n", page=page)
+    assert (words(plan), plan.text) == (["flag"], page)
+    plan = weighed(f"---\nflag: {new}\n---\n", page=page)
+    assert "unchanged" not in words(plan)
+    assert plan.text == page
+
+
 def test_what_came_together_stays_together_and_in_order() -> None:
     plan = weighed("Run this first:\n\nNobody needs to be root for it.\n\nZebras may watch.\n\nLions too.\n")
     lines = [line for line in plan.text.split("\n") if line]
