@@ -158,6 +158,9 @@ def corrected_query(query: str, best: Mapping[str, str]) -> str:
         missed.pop(word, None)
         return best.get(word, found[0])
 
+    # A pattern of these words takes longer to compile than all runs of letters take to look up.
+    if query.isascii() and all(word.isascii() and word.isalnum() for word in best):
+        return " ".join([_RUN.sub(put, query), *missed.values()])
     asked = "|".join(map(re.escape, best))
     text = re.sub(rf"(?<![^\W_])(?:{asked})(?![^\W_])", put, query, flags=re.IGNORECASE)
     return " ".join([text, *missed.values()])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowledge.index.embed.static import MappedTable
+from knowledge.index.embed.static import ROWS_HELD, MappedTable
 
 NUMBERS = np.arange(12, dtype="<f2").reshape(3, 4)
 
@@ -26,7 +26,7 @@ def _table(dtype: str = "F16", rows: int = 3) -> dict[str, Any]:
 
 def test_rows_are_those_of_the_file_also_after_a_rest(tmp_path: Path) -> None:
     table = MappedTable(_written(tmp_path / "weights.safetensors", embedding=_table()))
-    for _ in range(2):
+    for _ in range(ROWS_HELD):  # two rows each, so that it lets go twice
         assert np.array_equal(table.rows(np.array([2, 0])), NUMBERS[[2, 0]])
         table.rest()
 

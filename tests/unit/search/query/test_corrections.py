@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.search.query.analysis import words
-from knowledge.search.query.corrections import Vocabulary
+from knowledge.search.query.corrections import Vocabulary, corrected_query
 
 
 def distance(a: str, b: str) -> int:
@@ -131,3 +131,19 @@ def _seconds(word: str, vocabulary: Vocabulary) -> float:
     started = time.process_time()
     vocabulary.near(word)
     return time.process_time() - started
+
+
+@pytest.mark.parametrize(
+    ("query", "best", "corrected"),
+    [
+        ("Pruge the logs, PRUGE all", {"pruge": "purge"}, "purge the logs, purge all"),
+        ("pruge_logs apruge pruge2", {"pruge": "purge"}, "purge_logs apruge pruge2"),
+        ("pruge v1.2x", {"pruge": "purge", "v1.2x": "v1.2"}, "purge v1.2"),
+        ("Mülll leeren", {"mülll": "müll"}, "müll leeren"),
+        ("aHrold", {"ahrold": "harold", "hrold": "herold"}, "harold herold"),
+    ],
+)
+def test_misspelt_words_are_replaced_where_they_are_and_others_added(
+    query: str, best: dict[str, str], corrected: str
+) -> None:
+    assert corrected_query(query, best) == corrected
