@@ -357,7 +357,9 @@ def _extended(w: Weighing, unit: Unit, found: UnitFindings) -> Iterator[tuple[St
     for new, old in found.paraphrases:
         is_kept = old.unit not in w.replaced_units and (unit.section, old.reading.folded) not in w.said_by_content
         is_weaker = w.is_weaker(old.unit) and not w.is_same_source(old.unit)
-        if is_kept and not is_weaker and covers(new.reading, old.reading) and w.in_same_section(unit, old.unit):
+        # Text without a heading may be a version of this one, although it fits better elsewhere.
+        is_near = w.in_same_section(unit, old.unit) or not (unit.section or w.within)
+        if is_kept and not is_weaker and is_near and covers(new.reading, old.reading):
             yield new, old
 
 

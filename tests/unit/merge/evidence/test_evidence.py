@@ -382,6 +382,20 @@ def test_a_text_about_what_follows_it_and_a_step_with_another_number_are_not_rep
     assert words(same) == ["update"]
 
 
+def test_a_text_without_a_place_may_be_a_version_of_a_statement_of_another_section_than_its_likeliest() -> None:
+    old = "The archive is copied on Friday."
+    page = (
+        f"# Archive\n\n## Copies\n\n{old}\n\n## Robot\n\nA robot carries tapes to shelves.\n\nThe vault holds tapes for ten years.\n\n"
+        "Operators call the vendor when a robot drops tapes.\n\nThe vendor repairs the robot and its shelves within a day.\n\n"
+        "## Sites\n\nAnother site is planned for the spring.\n\n## Duty\n\nEverybody has a phone at night.\n"
+    )
+    plan = weighed(
+        "The archive is copied on Friday to tapes in the vault by a robot, which the vendor repairs.", page=page
+    )
+    assert (words(plan), plan.text) == (["ask"], page)
+    assert [one.existing for one in plan.questions] == [old]
+
+
 @pytest.mark.parametrize("section", ["Health", None])
 def test_an_empty_field_is_filled_in(section: str | None) -> None:
     """A real page, kubernetes/community annual reports."""
