@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from knowledge.merge.evidence.place.parent_signs import ParentSigns
 from knowledge.merge.evidence.place.place_signs import PlaceSigns
 from knowledge.merge.evidence.place.place_trees import added, read_trees
-from tests.benchmarks.history.place_fit import TREES, SentText, fitted, left_out, offered_right, write_trees
+from tests.benchmarks.history.place_fit import TREES, SentText, among_few, fitted, left_out, offered_right, write_trees
 
 AT = PlaceSigns._fields.index("numbered")
 
@@ -46,6 +47,21 @@ def test_trees_learn_nothing_from_places_that_no_piece_is_cut_out_of() -> None:
     alone = [text._replace(may_be_right=text.right) for text in blind]
     assert offered_right(blind, fitted(blind)) == 1
     assert offered_right(blind, fitted(alone)) == offered_right(blind)
+
+
+def test_parents_are_also_fitted_on_few_pages_compared_with_each_other() -> None:
+    chance = np.random.default_rng(1)
+    rows = chance.random((12, len(ParentSigns._fields)))
+    text = SentText(rows, np.arange(12) == 7, None, np.arange(12) // 2)
+    few = among_few(text, chance)
+    assert few.right.sum() == 1
+    assert few.pages is not None
+    assert 2 <= len(set(few.pages)) <= 5
+    told = dict(zip(ParentSigns._fields, few.rows.T, strict=True))
+    assert told["score"].max() == told["page_score"].max() == 0
+    assert sorted(told["bm25_rank"]) == list(range(len(few.right)))
+    assert set(told["page_rank"]) == set(range(len(set(few.pages))))
+    assert np.array_equal(text.rows, rows)
 
 
 def test_each_repository_is_judged_by_trees_of_others() -> None:

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from knowledge.index.embed.static import StaticEmbedder
 from knowledge.merge.evidence.place.page_choice import UnplacedText, candidate_parents, candidate_places
-from knowledge.merge.evidence.place.parent_signs import signs_of_parents
+from knowledge.merge.evidence.place.parent_signs import ParentSigns, signs_of_parents
 from knowledge.merge.evidence.place.place_signs import PlaceCandidate, signs_of_places
 from knowledge.merge.evidence.place.place_trees import DEPTH, Trees, added
 from knowledge.merge.evidence.place.placement import LONGEST_COMPARED, MOST_OFFERED
 from knowledge.merge.evidence.place.sister_pages import CandidatePage, SisterSearch, folders_of_sisters, sisters_among
+from knowledge.merge.evidence.place.vectors import ranks_of
 from knowledge.merge.model import section_name
 from knowledge.writing.writer import MOST_SISTERS_READ
 from mcp_server.app.factories.writer import Meaning
@@ -41,6 +42,8 @@ NEVER = 1e9
 """A threshold that no sign exceeds."""
 SCORE = 0
 """The column of the score that the trees correct, the first of all signs."""
+FEWEST_PAGES, MOST_PAGES = 1, 4
+"""Limits of the number of other pages that are left where a text is also fitted on few of them."""
 
 
 class SentText(NamedTuple):
@@ -53,6 +56,8 @@ class SentText(NamedTuple):
     rows: NDArray[np.float64]
     right: NDArray[np.bool_]
     may_be_right: NDArray[np.bool_] | None = None
+    pages: NDArray[np.int64] | None = None
+    """The number of the page of each place, for parents."""
 
 
 async def sent_texts(writer: Writer, pages: dict[str, str], pieces: Sequence[CutPiece]) -> Sequence[SentText]:
@@ -93,8 +98,36 @@ async def sent_sections(writer: Writer, pages: dict[str, str], pieces: Sequence[
         rows = np.array(signs_of_parents(piece.text[:LONGEST_COMPARED], parents, unplaced.found), dtype=np.float64)
         right = [(one.page.path, section_name(one.parent.path)) == (piece.path, piece.section) for one in parents]
         may_be_right = [one.page.path == piece.path or may_lose_piece(one.page.text) for one in parents]
-        told.append(SentText(rows, np.array(right), np.array(may_be_right)))
+        numbers = {path: number for number, path in enumerate(dict.fromkeys(one.page.path for one in parents))}
+        pages_of = np.array([numbers[one.page.path] for one in parents])
+        told.append(SentText(rows, np.array(right), np.array(may_be_right), pages_of))
     return told
+
+
+def among_few(text: SentText, chance: np.random.Generator) -> SentText:
+    """Return the parents of the right page and of one to four others, with the signs that compare them: a directory may be small."""
+    if text.pages is None or not text.right.any():
+        return text
+    right = int(text.pages[text.right][0])
+    others = [number for number in np.unique(text.pages) if number != right]
+    kept = chance.permutation(others)[: chance.integers(FEWEST_PAGES, MOST_PAGES, endpoint=True)]
+    here = np.isin(text.pages, [right, *kept])
+    rows, pages = text.rows[here].copy(), text.pages[here]
+    column = {name: rows[:, at] for at, name in enumerate(ParentSigns._fields)}
+    for name in ("score", "page_score"):
+        column[name] -= column[name].max()
+    for name in ("bm25", "cosine"):
+        column[f"{name}_rank"][:] = ranks_of(list(column[name]))
+    _, first, page_of = np.unique(pages, return_index=True, return_inverse=True)
+    for name, rank in (
+        ("page_score", "page_rank"),
+        ("page_names", "page_names_rank"),
+        ("page_words", "page_words_rank"),
+        ("page_bm25", "page_bm25_rank"),
+    ):
+        column[rank][:] = np.array(ranks_of(list(column[name][first])))[page_of]
+    may_be_right = None if text.may_be_right is None else text.may_be_right[here]
+    return SentText(rows, text.right[here], may_be_right, pages)
 
 
 def _may_lose_text(place: PlaceCandidate) -> bool:
@@ -121,6 +154,7 @@ def offered_right(texts: Sequence[SentText], trees: Trees | None = None) -> floa
 def fitted(texts: Sequence[SentText], seed: int = 1) -> Trees:
     """Return trees fitted on these texts."""
     chance = np.random.default_rng(seed)
+    texts = [*texts, *(among_few(text, chance) for text in texts if text.pages is not None)]
     known = [_likeliest(text) for text in texts if text.right.any()]
     known = [text for text in known if text.right.any()]
     rows = np.vstack([text.rows for text in known])

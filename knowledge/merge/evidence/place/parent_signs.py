@@ -53,7 +53,7 @@ class ParentSigns(NamedTuple):
     """The signs that one of several sections is the parent of a new section.
 
     A rank counts from 0, the highest first. The subsections of a section are those directly below it, before the new one is added.
-    Their number and the length of the page are no signs: pieces are cut out of pages with several sections only.
+    Their number and the length of section and page are no signs: pieces are cut out of pages with several sections only.
     """
 
     score: float
@@ -75,10 +75,8 @@ class ParentSigns(NamedTuple):
     page_bm25_rank: float
     own_words: float
     """How much likelier the words are on its page than on all these pages, for each word."""
-    found: float
-    """Logarithm of one plus its own rank in the search."""
     found_inside: float
-    """The same for the first of the sections inside it."""
+    """Logarithm of one plus the rank in the search of the first of the section and those inside it."""
     share: float
     """Logarithm of its share of its page."""
     parents: float
@@ -108,10 +106,6 @@ class ParentSigns(NamedTuple):
     """How alike the headings inside the text are to those inside a subsection (Jaccard)."""
     blocks_alike: float
     """How alike the kinds of blocks are to those of the subsections: lists, code, tables."""
-    size: float
-    """How near the text's length is to that of the subsections."""
-    empty: float
-    """1 if the section has no text of its own."""
     path_words: float
     """Likeness of the section's heading to that of the text."""
     names_heading: float
@@ -162,7 +156,6 @@ class _NewSection:
         own = " ".join(heading.section[-1:])
         self.language = stemming_language(content)
         self.terms, self.heading = count_terms(content, self.language), count_terms(own, self.language)
-        self.size = count_terms("".join(piece.text for piece in below), self.language).total()
         self.folded, self.level = folded_heading(own), heading_level(heading)
         self.form = _form_of(own)
         self.inner = {folded_heading(" ".join(one.section[-1:])) for one in below if one.kind == "heading"}
@@ -176,11 +169,9 @@ class _Outline:
         self.placer, self.sections = placer, placer.sections
         self._starts = [-1 if one.heading is None else one.heading for one in self.sections]
         self.words = Counter[str]()
-        self._sizes = [0]
         for one in self.sections:
             own = placer.words_in(one)
             self.words.update(own)
-            self._sizes.append(self._sizes[-1] + own.total())
 
     def _range(self, section: PageSection) -> tuple[int, int]:
         first = 0 if section.heading is None else bisect_left(self._starts, section.heading)
@@ -190,11 +181,6 @@ class _Outline:
         """Return the section and those inside it."""
         first, end = self._range(section)
         return self.sections[first:end]
-
-    def size(self, section: PageSection) -> int:
-        """Return the number of words of the section and of those inside it."""
-        first, end = self._range(section)
-        return self._sizes[end] - self._sizes[first]
 
     def words_inside(self, section: PageSection) -> Counter[str]:
         """Return how often each word occurs in the section and those inside it."""
@@ -232,10 +218,9 @@ class _SiblingSigns(NamedTuple):
     headings: float
     heading_share: float
     blocks_alike: float
-    size: float
 
 
-UNKNOWN = _SiblingSigns(0.0, 0.0, 0.0, 0.0, 0.0)
+UNKNOWN = _SiblingSigns(0.0, 0.0, 0.0, 0.0)
 
 
 def signs_of_parents(
@@ -283,7 +268,6 @@ def signs_of_parents(
                 page_bm25=page.bm25,
                 page_bm25_rank=page.bm25_rank,
                 own_words=page.own_words,
-                found=math.log1p(ranks.get((one.page.path, one.parent.path), NOT_FOUND)),
                 found_inside=math.log1p(
                     min(ranks.get((one.page.path, other.path), NOT_FOUND) for other in outline.inside(one.parent))
                 ),
@@ -304,8 +288,6 @@ def signs_of_parents(
                 / (len(below) or 1),
                 inner=_inner(text, outline, below),
                 blocks_alike=siblings.blocks_alike,
-                size=siblings.size,
-                empty=float(not one.placer.units_in(one.parent)),
                 path_words=dice(text.heading, count_terms(" ".join(one.parent.path[-1:]), text.language)),
                 names_heading=page.names_heading,
                 having=having,
@@ -400,13 +382,11 @@ def _siblings(text: _NewSection, outline: _Outline, children: Sequence[PageSecti
     headings = [count_terms(child.path[-1], text.language) for child in children]
     pieces = outline.placer.page.pieces
     kinds = [{piece.kind for piece in pieces[child.first : child.last]} - {"blank", "heading"} for child in children]
-    size = math.fsum(math.log1p(outline.size(child)) for child in children) / len(children)
     return _SiblingSigns(
         says=max(dice(text.terms, outline.placer.words_in(child)) for child in children),
         headings=max(dice(text.heading, heading) for heading in headings),
         heading_share=sum(bool(own.keys() & text.heading.keys()) for own in headings) / len(children),
         blocks_alike=math.fsum(len(own & text.kinds) / (len(own | text.kinds) or 1) for own in kinds) / len(children),
-        size=-abs(math.log1p(text.size) - size),
     )
 
 

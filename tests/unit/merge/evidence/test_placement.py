@@ -287,7 +287,10 @@ def test_of_the_pages_of_a_directory_the_best_three_places_are_offered() -> None
 
 
 def test_text_with_a_heading_of_its_own_is_offered_pages() -> None:
-    found = places_among_pages(UnplacedText("## Zebras\n\nZebras graze at night.\n", PAGES_THERE))
+    text = "## Zebras\n\nZebras graze at night.\n"
+    searched = (("zoo.md", ("Zoo",)), ("ops/backups.md", ("Backups", "Schedule")))
+    assert places_among_pages(UnplacedText(text, PAGES_THERE, None, searched))[0].path == "zoo.md"
+    found = places_among_pages(UnplacedText(text, PAGES_THERE))
     assert (found[0].path, found[0].section, found[0].call) == ("zoo.md", "", 'path="zoo.md"')
     assert found[0].why.startswith("its words resemble those of zoo.md (")
 
