@@ -101,6 +101,16 @@ async def test_a_word_that_is_there_finds_no_similar_ones(place: str, store: Mem
     await index.close()
 
 
+def test_three_exact_words_late_in_a_text_outweigh_one_in_a_title() -> None:
+    def found(word: str, *hits: tuple[int, float]) -> dict[str, Any]:
+        listed = [{"seq": doc, "doc": doc, "_rankingScore": score} for doc, score in hits]
+        return {"query": word, "hits": listed, "estimatedTotalHits": 2}
+
+    words = [[found('"gateway"', (1, 1.0), (2, 0.05))], [found('"router"', (2, 0.05))], [found('"valve"', (2, 0.05))]]
+    answer = meilisearch_wire.answer(words, total=9, limit=9, docs=None)
+    assert [hit.doc for hit in answer.found] == [2, 1]
+
+
 FILTERS = [
     (Filters(path="guides"), {1, 2}),
     (Filters(path="Guides"), {3}),

@@ -38,6 +38,9 @@ FORGIVEN = (5, 9)
 MOST_EXACT = 3
 """The most terms of a word that are asked for exactly."""
 
+EXACT_FLOOR = 1 / 3
+"""The least score of a chunk that has a word exactly. Without it, one word in a title would outweigh three in the text."""
+
 _FIELDS = {"path": "places", "kind": "kind", "source": "sources", "tags": "tags"}
 """The names of `filter_words` in the index."""
 
@@ -260,9 +263,11 @@ def answer(
         for one in lists:
             n = matches(one)
             idf = math.log(1 + (max(total - n, 0) + 0.5) / (n + 0.5))
+            # A loose query's own scores leave room below for misspelt words.
+            floor = EXACT_FLOOR if one["query"].startswith('"') else 0.0
             for hit in one["hits"]:
                 key = int(hit["seq"]), int(hit["doc"])
-                best[key] = max(best.get(key, 0.0), idf * float(hit["_rankingScore"]))
+                best[key] = max(best.get(key, 0.0), idf * (floor + (1 - floor) * float(hit["_rankingScore"])))
         for key, score in best.items():
             scores[key] += score
     found = [Scored(seq, doc, score) for (seq, doc), score in scores.items() if docs is None or doc in docs]
