@@ -69,6 +69,7 @@ _KEY_LINE = re.compile(r"[ \t]*[*_`]{0,2}[^\W\d_][\w ./()-]{0,60}?[*_`]{0,2}[ \t
 _VALUE = re.compile(r"[<>\u2264\u2265~\u00b1+-]?\d[\d.,:/\u2013-]*[^\W\d_%]*%?")
 _SIGNS = "<>+-~\u00b1\u2264\u2265"
 _TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)|\[\[([^\[\]|\n]+)|(https?://[^\s<>()\]]+)|\]\[([^\[\]\n]+)\]")
+_ATTRIBUTES = re.compile(r"<[A-Za-z][\w-]*\s[^<>\n]*=[^<>\n]*>")
 _STRUCK = re.compile(r"~~([^~\n]+)~~|<(?:del|s|strike)>([^<>\n]+)</")
 _ASKS = re.compile(r"[?\uff1f\u061f][\s\"')\]*_\u201d\u00bb]*$")
 _NAME = re.compile(r"(?<=[\w,;)] )[^\W\d_a-z][\w.-]*[^\W_]|\b\w*[a-z][A-Z]\w*\b|\b[A-Z]{2,}\b")
@@ -131,9 +132,10 @@ class StatementReading:
 
     @cached_property
     def targets(self) -> frozenset[str]:
-        """The targets of its links and images."""
+        """The targets of its links and images, and HTML tags with attributes."""
         text = self.text[:LOOKED_AT]
-        return frozenset(target for found in _TARGET.findall(text) for target in found if target)
+        found = (target for targets in _TARGET.findall(text) for target in targets if target)
+        return frozenset((*found, *_ATTRIBUTES.findall(text)))
 
     @cached_property
     def struck(self) -> tuple[str, ...]:
@@ -287,9 +289,18 @@ class StatementReading:
     @cached_property
     def signs(self) -> Counter[str]:
         """Its tokens that are neither words nor plain numbers (`^`, `1-2`, `localhost:8090/metrics`); dates in one form."""
-        tokens = (token.strip(_AROUND) for token in self.plain.translate(_QUOTES).casefold().split())
-        found = (token for token in tokens if token and not _PLAIN_TOKEN.fullmatch(token))
-        return Counter(_SLASHED_DATE.sub(r"\1-\2-\3", token) for token in found)
+        return Counter(token for token in self._tokens if not _PLAIN_TOKEN.fullmatch(token))
+
+    @cached_property
+    def figured(self) -> tuple[str, ...]:
+        """Its numbers and `signs` in order: "from -5 to 5" is not "from 5 to -5"."""
+        return tuple(token for token in self._tokens if token in self.signs or any(map(str.isdigit, token)))
+
+    @cached_property
+    def _tokens(self) -> tuple[str, ...]:
+        """What blanks separate in it, without the punctuation around it."""
+        text = _SLASHED_DATE.sub(r"\1-\2-\3", self.plain.translate(_QUOTES).casefold())
+        return tuple(filter(None, (token.strip(_AROUND) for token in text.split())))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -416,7 +427,7 @@ def implies(existing: StatementReading, new: StatementReading) -> bool:
         return True
     if max(len(existing.text), len(new.text)) > LOOKED_AT or not _may_say_the_same(existing, new):
         return False
-    if existing.spelled == new.spelled and _have_one_wording(existing, new):
+    if (existing.spelled, existing.figured) == (new.spelled, new.figured) and _have_one_wording(existing, new):
         return True
     return _is_converted(existing, new) or _is_plain_part(existing, new)
 
@@ -453,7 +464,9 @@ def _is_plain_part(existing: StatementReading, new: StatementReading) -> bool:
     """
     if not new.subject or not existing.is_covered or existing.limits != new.limits:
         return False
-    if not _is_run(new.wording, existing.wording) or existing.essentials - new.essentials:
+    if not _is_run(new.wording, existing.wording) or not _is_run(new.figured, existing.figured):
+        return False
+    if existing.essentials - new.essentials:
         return False
     return not new.written - existing.written and _relation(existing.plain, new.plain) != "contradict"
 
@@ -509,8 +522,17 @@ def covers(new: StatementReading, old: StatementReading) -> bool:
         return False
     if old.written - new.written or (old.asks, old.struck) != (new.asks, new.struck):
         return False
-    rest = iter(new.words)
-    return all(word in rest for word in old.words) and _relation(old.plain, new.plain) == "agree"
+    return (
+        _has_in_order(new.words, old.words)
+        and _has_in_order(new.figured, old.figured)
+        and _relation(old.plain, new.plain) == "agree"
+    )
+
+
+def _has_in_order(whole: Sequence[str], part: Sequence[str]) -> bool:
+    """Return whether `whole` has all of `part` in its order, with anything between."""
+    rest = iter(whole)
+    return all(one in rest for one in part)
 
 
 def keeps_words(new: str, old: str) -> bool:
