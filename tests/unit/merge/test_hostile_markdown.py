@@ -111,8 +111,8 @@ def test_four_times_the_text_costs_no_more_than_eight_times_the_work(family: str
     """4,000 equal rows took 58 s, 4,000 keys 26 s, 900 levels of a list 15 s."""
     many = calls(work, FAMILIES[family](LARGE), MOST_CALLS_A_CHARACTER * LARGE + ALWAYS)
     if many > MOST_GROWTH * ALWAYS:
-        few = calls(work, FAMILIES[family](SMALL), many)
-        assert few <= MOST_CALLS_A_CHARACTER * SMALL + ALWAYS
+        # A short text may cost more than a long one, of which fewer statements are compared.
+        few = calls(work, FAMILIES[family](SMALL), MOST_CALLS_A_CHARACTER * SMALL + ALWAYS)
         assert many <= MOST_GROWTH * few
 
 
