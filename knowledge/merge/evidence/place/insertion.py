@@ -160,14 +160,25 @@ def _write(
 
 
 def _unknown_heading(w: Weighing, unit: Unit) -> int | None:
-    """Return the piece of the outermost heading above `unit` that the page lacks; None if the page has all of them."""
-    if not unit.section or w.placer.named(unit.section, w.within) is not None:
+    """Return the piece of the outermost heading above `unit` that the page lacks; None if the page has all of them.
+
+    If the caller named a section, the headings that the page has elsewhere count as lacking.
+    """
+    if not unit.section or _names_a_section(w, unit.section):
         return None
     paths = (unit.section[:length] for length in range(1, len(unit.section) + 1))
-    unknown = next((path for path in paths if w.placer.named(path, w.within) is None), None)
+    unknown = next((path for path in paths if not _names_a_section(w, path)), None)
     pieces = w.content.pieces
     above = range(unit.piece, -1, -1)
     return next((at for at in above if pieces[at].kind == "heading" and pieces[at].section == unknown), None)
+
+
+def _names_a_section(w: Weighing, path: Sequence[str]) -> bool:
+    """Return whether these headings name a section of the page, and one in or around the section that the caller named."""
+    named = w.placer.named(path, w.within)
+    if named is None or w.within is None:
+        return named is not None
+    return w.lies_in(named.heading, w.within) or w.lies_in(w.within.heading, named)
 
 
 def _blocks_below(w: Weighing, head: int, news: Sequence[NewText], shift: int) -> list[str]:

@@ -669,6 +669,12 @@ def test_keys_that_say_how_a_page_is_treated_are_not_taken_from_evidence(key: st
 LOG = "---\nappend: true\n---\n# Log\n\n## 2026-11-19\n\nStarted.\n\n## 2026-11-20\n\nWent on.\n"
 
 
+@pytest.mark.parametrize("heading", ["## Limits", "### Limits"])
+def test_a_heading_that_the_page_has_elsewhere_is_kept_in_the_section_that_the_call_names(heading: str) -> None:
+    plan = weighed(f"{heading}\n\nZebras may sleep in the northern stable.\n", section="Setup")
+    assert "in a browser.\n\n### Limits\n\nZebras may sleep in the northern stable.\n\n## See also" in plan.text
+
+
 def test_a_log_takes_appends_as_they_are() -> None:
     plan = weighed("## 2026-11-21\n\nFinished.\n", page=LOG, append=True)
     assert plan.text == LOG + "\n## 2026-11-21\n\nFinished.\n"
