@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -73,14 +73,16 @@ class HttpPosts:
 
     async def _post_on_new(self, path: str, body: bytes) -> Reply:
         loop = asyncio.get_running_loop()
-        _, line = await loop.create_connection(_Exchanges, self._at.host, self._at.port, ssl=self._tls)
+        _, line = await loop.create_connection(
+            lambda: _Exchanges(self._take_back), self._at.host, self._at.port, ssl=self._tls
+        )
         self._open.add(line)
         line.ended.add_done_callback(lambda _: self._open.discard(line))
         return await self._sent(line, path, body)
 
     def _sent(self, line: _Exchanges, path: str, body: bytes) -> asyncio.Future[Reply]:
         answer = line.send(self._at, path, body)
-        answer.add_done_callback(lambda _: self._take_back(line))
+        answer.add_done_callback(lambda done: line.end() if done.cancelled() else None)
         return answer
 
     def _take_back(self, line: _Exchanges) -> None:
@@ -108,7 +110,9 @@ class HttpPosts:
 class _Exchanges(asyncio.Protocol):
     """One connection: a request, its answer, the next request."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: Callable[[_Exchanges], None]) -> None:
+        self._done = done
+        """Called with each complete answer, before its caller has it, so that the next request can use the connection."""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the connection is closed."""
         self._http = h11.Connection(h11.CLIENT)
@@ -193,6 +197,7 @@ class _Exchanges(asyncio.Protocol):
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         if self._answer is not None and not self._answer.done():
+            self._done(self)
             self._answer.set_result(reply)
 
     def _fail(self, error: Exception) -> None:
