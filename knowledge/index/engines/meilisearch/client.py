@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import certifi
 import h11
 import requests
 from meilisearch._httprequests import HttpRequests
@@ -21,6 +20,7 @@ from meilisearch.config import Config
 from meilisearch.errors import MeilisearchApiError, MeilisearchCommunicationError, MeilisearchTimeoutError
 from meilisearch.index import Index
 from requests.adapters import HTTPAdapter
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.exceptions import HTTPError
 
 from knowledge.index.engines.server_line import WRITE_S, MissingIndex, ServerFailure
@@ -59,7 +59,7 @@ class _RefusedSearch(Exception):
 
 def open_posts(url: str, key: str | None, ca: Path | None) -> HttpPosts:
     """Return connections for searches. They trust the certificates in `ca`, by default those that a session trusts."""
-    tls = ssl.create_default_context(cafile=ca or certifi.where()) if url.startswith("https:") else None
+    tls = ssl.create_default_context(cafile=ca or DEFAULT_CA_BUNDLE_PATH) if url.startswith("https:") else None
     return HttpPosts(url, {"Authorization": f"Bearer {key}"} if key else {}, tls)
 
 
