@@ -149,7 +149,7 @@ class Placement:
         if self.how == "similarity":
             return f"under {name}, the most likely section ({self.compared})" if self.choices[1:] else f"under {name}"
         near = f", after the most similar section ({self.compared})" if self.choices else ""
-        return f"as a new section of level {self.level} in {name}{near}, because no heading of the page fits"
+        return f"as a new section of level {self.level} in {name}{near}, because no heading there fits"
 
     @property
     def compared(self) -> str:
