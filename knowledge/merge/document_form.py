@@ -41,8 +41,8 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
 
     With a section, content with headings replaces the whole section, including its subsections. Content without
     headings replaces only the section's text up to its first subsection. The content is a snippet that belongs in the
-    section if `+ ` is before the section's name, or if it begins with a heading below the section's and keeps less than
-    half of the section's words, or none or less than half of its headings.
+    section if `+ ` is before the section's name, or if it begins with a heading below the section's and does not
+    keep half of the section's words and half of its subsections, of which there must be one.
 
     Without a section, the content is a whole document if it begins as `base` does, with front matter, or with its own
     title (on a page with several titles only with the first); if it begins with the first block of `base` and has all its

@@ -44,8 +44,8 @@ TAKEN_AS_SNIPPET = (
 )
 
 TAKEN_AS_SUBSECTION = (
-    "added to the section, because it begins with a heading below the section's and keeps less than half of its words, or "
-    "none or less than half of its subsections; to replace the section, send it with its own heading"
+    "added to the section, because it begins with a heading below the section's and does not keep half of its words and "
+    "half of its subsections; to replace the section, send it with its own heading"
 )
 WHOLE_OR_PART = (
     "nothing is written: it is not clear whether this is the whole page or a part of it, because it keeps less than half of the "
