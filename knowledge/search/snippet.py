@@ -13,7 +13,7 @@ from knowledge.search.query.analysis import is_part_of_a_run, words
 ELLIPSIS = "..."
 SHORTEST_STEM = 4
 LOOKED_AT = 20_000
-"""Characters of a chunk that are searched; only an uncut table or fence has more."""
+"""Characters of a chunk that are searched; only a chunk with one endless line has more."""
 _MARGIN = 2 * (len(ELLIPSIS) + 1)
 _TOKEN = re.compile(r"\w+(?:[.-]\w+)*")
 # It begins with the mark, and not by looking back at one, so that the engine skips to the next mark.

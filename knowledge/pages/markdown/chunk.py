@@ -12,7 +12,10 @@ from knowledge.pages.markdown.blocks import Block, scan
 TARGET = 1200
 """Characters after which a chunk ends at the next block."""
 MOST = 4000
-"""The most characters of a chunk of text; a fence, a table or an HTML block is never cut."""
+"""The most characters of a chunk. A fence, a table or an HTML block up to this length is never cut; a longer one is cut between
+its lines, because words in a very long chunk count almost nothing."""
+SHORTEST_PART = 200
+"""The fewest characters of a part of a long fence, table or HTML block."""
 _UNCUT = frozenset({"fence", "code", "table", "html", "comment"})
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[\u3002\uff01\uff1f]")
 
@@ -49,8 +52,8 @@ def indexed_text(section: tuple[str, ...], text: str) -> str:
 def cut(document: Document) -> list[Chunk]:
     """Return the chunks of `document` in order.
 
-    Every line of the body that is not blank is in one chunk. Fences, tables, HTML and, up to `MOST`, list items stay
-    whole. A heading with no text below it is joined to the text that follows, under that text's section.
+    Every line of the body that is not blank is in one chunk. Fences, tables, HTML and list items stay whole up to `MOST`. A
+    heading with no text below it is joined to the text that follows, under that text's section.
     A document with front matter only is one chunk of its title and summary.
     """
     lines = document.text.split("\n")
@@ -113,13 +116,30 @@ class _Pieces:
     def _parts(self, block: Block) -> list[tuple[int, int, int]]:
         """Return the parts of a block that must stay together, as first line, line after the last, characters."""
         size = self._size(block.start, block.end)
-        if size <= TARGET or block.kind in _UNCUT:
+        if size <= (MOST if block.kind in _UNCUT else TARGET):
             return [(block.start, block.end, size)]
         if block.kind == "list" and len(block.items) > 1:
             ends = [*block.items[1:], block.end]
             items = zip(block.items, ends, strict=True)
             return [part for first, last in items for part in self._fitted(first, last)]
+        if block.kind in _UNCUT:
+            # A table keeps as many rows together as possible: in passages of a few rows, large tables of short cells push out
+            # pages that explain.
+            return self._shared_out(block.start, block.end, MOST - SHORTEST_PART if block.kind == "table" else TARGET)
         return self._fitted(block.start, block.end)
+
+    def _shared_out(self, start: int, end: int, target: int) -> list[tuple[int, int, int]]:
+        """Return lines `start` to `end` of a long block as parts of at most `target` characters, or of one longer line."""
+        parts: list[tuple[int, int, int]] = []
+        first, length, left = start, 0, self._size(start, end)
+        for number in range(start, end):
+            size = self._size(number, number + 1)
+            # A part of a few characters, such as the end of a fence, would be a passage of nothing.
+            if length + size > target and length >= SHORTEST_PART <= left:
+                parts.append((first, number, length))
+                first, length = number, 0
+            length, left = length + size, left - size
+        return [*parts, (first, end, length)]
 
     def _fitted(self, start: int, end: int) -> list[tuple[int, int, int]]:
         """Return lines `start` to `end` as one part, or cut between lines if they exceed `MOST`."""

@@ -15,7 +15,7 @@ from knowledge.state.ports import ChunkRow
 STEM_LETTERS = 3
 """Letters that a word and its stem are assumed to share at the beginning."""
 LOOKED_CHARACTERS = 4_000
-"""Characters of a chunk that are searched; only an uncut table or fence has more."""
+"""Characters of a chunk that are searched; only a chunk with one endless line has more."""
 MOST_STEMMED = 6
 """Different words of a chunk that are stemmed for each prefix; short prefixes such as `con` are everywhere."""
 MOST_PLACES = 24

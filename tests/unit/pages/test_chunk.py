@@ -73,12 +73,13 @@ def test_every_line_that_is_not_blank_is_in_one_chunk_that_shows_it(lines: list[
 
 @settings(max_examples=100)
 @given(st.lists(_LINES, max_size=40))
-def test_fences_tables_and_html_are_never_cut(lines: list[str]) -> None:
+def test_fences_tables_and_html_of_usual_length_are_never_cut(lines: list[str]) -> None:
     document = doc("\n".join(lines))
+    source = document.text.split("\n")
     whole = [
         b
-        for b in scan(document.text.split("\n"), document.body_line - 1).blocks
-        if b.kind in ("fence", "table", "html")
+        for b in scan(source, document.body_line - 1).blocks
+        if b.kind in ("fence", "table", "html") and len("\n".join(source[b.start : b.end])) < MOST
     ]
     found = cut(document)
     for block in whole:
@@ -124,6 +125,22 @@ def test_code_inside_a_long_item_is_never_cut(mark: str) -> None:
     found = chunks(text)
     assert len(found) > 1
     assert any(one.line_start <= opening < closing <= one.line_end for one in found)
+
+
+@pytest.mark.parametrize(
+    ("opening", "line", "closing"),
+    [
+        ("```", "  --flag string  What it does (default 1h)", "```"),
+        ("<table>", "<tr><td>field</td><td>What it means</td></tr>", "</table>"),
+        ("| a | b |\n|---|---|", "| field | What it means |", ""),
+    ],
+)
+def test_a_very_long_fence_table_or_html_block_is_cut_between_its_lines(opening: str, line: str, closing: str) -> None:
+    """The API reference of cert-manager is one HTML block of 274,000 characters: as one chunk, nothing in it was found."""
+    text = "\n".join([opening, *[line] * 500, closing]).rstrip()
+    found = chunks(text)
+    assert all(len(c.text) <= MOST for c in found)
+    assert "\n".join(c.text for c in found) == text
 
 
 def test_an_endless_line_of_code_stays_whole() -> None:
