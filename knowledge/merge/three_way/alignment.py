@@ -101,6 +101,8 @@ def align(base: Sequence[AlignedNode], side: Sequence[AlignedNode], alike: Liken
             for i, j in [*pairs, *_in_place(base[start:end], side[first:last], pairs)]:
                 found[start + i] = first + j
     _match_renamed_headings(base, side, found)
+    _part_from_others(base, side, found)
+    _part_other_sections(base, side, found, alike)
     return found
 
 
@@ -145,12 +147,79 @@ def _in_place(
 
 
 def _match_renamed_headings(base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int]) -> None:
-    """Match headings whose words changed over the same text: a renamed heading may have no word in common with the old one."""
+    """Match headings whose words changed over the same text: a renamed heading may have no word in common with the old one.
+
+    A heading that the side has elsewhere was moved, not renamed.
+    """
     taken = set(found)
+    new = {node.key for at, node in enumerate(side) if node.kind == "heading" and at not in taken}
     for at, node in enumerate(base[:-1]):
-        if found[at] < 0 and node.kind == "heading" and found[at + 1] > 0:
+        if found[at] < 0 and node.kind == "heading" and found[at + 1] > 0 and node.key not in new:
             before = found[at + 1] - 1
             other = side[before]
             if before not in taken and other.kind == "heading" and other.level == node.level:
                 found[at] = before
                 taken.add(before)
+
+
+def _part_from_others(base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int]) -> None:
+    """Undo matches of texts that only resemble each other where the side has the very text elsewhere: it was moved.
+
+    Not of items and rows: many resemble each other, and what was added between them is no move.
+    """
+    taken = set(found)
+    new = {(node.kind, node.key) for at, node in enumerate(side) if at not in taken}
+    for at, node in enumerate(base):
+        if node.kind in _NAMED or found[at] < 0 or side[found[at]].key == node.key:
+            continue
+        if (node.kind, node.key) in new:
+            found[at] = -1
+
+
+def _part_other_sections(
+    base: Sequence[AlignedNode], side: Sequence[AlignedNode], found: list[int], alike: Likeness
+) -> None:
+    """Undo matches of headings that only share their words: "Setup" below "Linux" is not "Setup" below "Windows".
+
+    That is so where they are below different headings and the text after them is different. Different texts that were matched because
+    they are in the same place are parted too.
+    """
+    above, above_side = _headings_above(base), _headings_above(side)
+    for at, node in enumerate(base):
+        other = found[at]
+        if node.kind != "heading" or other < 0:
+            continue
+        upper, upper_side = above[at], above_side[other]
+        if upper_side == (found[upper] if upper >= 0 else -1):
+            continue
+        if found[at + 1 : at + 2] in ([], [other + 1]) and text_below_is_alike(base, side, at, other, alike):
+            continue
+        found[at] = -1
+        for text in range(at + 1, len(base)):
+            if base[text].kind == "heading":
+                break
+            if found[text] >= 0 and alike(base[text], side[found[text]]) < ALIKE:
+                found[text] = -1
+
+
+def _headings_above(nodes: Sequence[AlignedNode]) -> list[int]:
+    """Return, for each node, the index of the heading of the section that it is in, -1 for none."""
+    found: list[int] = []
+    open_headings: list[int] = []
+    for at, node in enumerate(nodes):
+        while node.level < BODY and open_headings and nodes[open_headings[-1]].level >= node.level:
+            open_headings.pop()
+        found.append(open_headings[-1] if open_headings else -1)
+        if node.level < BODY:
+            open_headings.append(at)
+    return found
+
+
+def text_below_is_alike(
+    base: Sequence[AlignedNode], side: Sequence[AlignedNode], at: int, other: int, alike: Likeness = likeness
+) -> bool:
+    """Return whether the blocks after two headings are alike, or one of the two has no text of its own."""
+    mine, yours = base[at + 1 : at + 2], side[other + 1 : other + 2]
+    if not mine or not yours or "heading" in (mine[0].kind, yours[0].kind):
+        return True
+    return alike(mine[0], yours[0]) >= ALIKE

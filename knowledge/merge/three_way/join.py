@@ -9,23 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 from knowledge.merge.document.units import (
-    BLANK,
     BOM,
     bare,
     blocks_of,
     cut,
     heading_level,
-    item_starts_in,
     split_lines,
 )
 from knowledge.merge.model import Conflict, CutDocument, DocumentPiece, section_name
 from knowledge.merge.three_way.alignment import BODY, AlignedNode, likeness
 from knowledge.merge.three_way.kinds.front_matter import join_front_matter
 from knowledge.merge.three_way.kinds.lists import join_list
+from knowledge.merge.three_way.kinds.other_wordings import items_of
 from knowledge.merge.three_way.kinds.prose import is_one, join_by_lines, join_strictly, join_text
 from knowledge.merge.three_way.kinds.tables import join_table
 from knowledge.merge.three_way.line_account import is_accounted, settle_lines
@@ -244,16 +242,10 @@ def _likeness(one: AlignedNode, other: AlignedNode) -> float:
         return 1.0
     if one.kind == other.kind == "list":
         # Two lists are versions of one as long as they share items.
-        mine, yours = _items(one.text), _items(other.text)
+        mine, yours = items_of(one.text), items_of(other.text)
         shared = len(mine & yours) / max(1, min(len(mine), len(yours)))
         return max(shared, likeness(one, other))
     return likeness(one, other)
-
-
-@lru_cache(maxsize=64)
-def _items(text: str) -> frozenset[str]:
-    lines, starts = split_lines(text), item_starts_in(text)
-    return frozenset("".join(lines[a:b]).strip(BLANK) for a, b in zip(starts, [*starts[1:], len(lines)], strict=True))
 
 
 def _rescued(base: str, ours: str, theirs: str) -> Sequence[AlignedNode] | None:

@@ -7,7 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions, Likeness, align_versions, likeness
+from knowledge.merge.three_way.alignment import (
+    BODY,
+    AlignedNode,
+    AlignedVersions,
+    Likeness,
+    align_versions,
+    likeness,
+    text_below_is_alike,
+)
 
 SUBSTANCE = 12
 """The fewest letters and digits of a text that counts as moved when it disappears in one place and appears in another:
@@ -94,16 +102,25 @@ def _moved_runs(base: Sequence[AlignedNode], mover: Sequence[AlignedNode], to: S
 
 
 def _elsewhere(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the parts that left their place and appear exactly once elsewhere."""
+    """Return the parts that left their place and appear exactly once elsewhere, headings with a version of the text below them."""
     taken = {y for y in to if y >= 0}
-    gone = [((node.kind, node.key), at) for at, node in enumerate(base) if to[at] < 0]
-    new = [((node.kind, node.key), at) for at, node in enumerate(side) if at not in taken]
+    gone = [at for at, y in enumerate(to) if y < 0]
+    new = [at for at in range(len(side)) if at not in taken]
     if not gone or not new:
         return []
-    places = dict(new)
-    often = Counter(name for name, _ in (*gone, *new))
+    often = Counter((nodes[at].kind, nodes[at].key) for nodes, places in ((base, gone), (side, new)) for at in places)
+    left, came = ([(_name(nodes, at, often), at) for at in places] for nodes, places in ((base, gone), (side, new)))
+    places, count = dict(came), Counter(name for name, _ in (*left, *came))
     # Gone once and new once: with more copies it is unclear which one moved where.
-    return [(at, places[name]) for name, at in gone if name in places and often[name] == 2]
+    pairs = [(at, places[name]) for name, at in left if name in places and count[name] == 2]
+    return [(x, y) for x, y in pairs if base[x].kind != "heading" or text_below_is_alike(base, side, x, y)]
+
+
+def _name(nodes: Sequence[AlignedNode], at: int, often: Mapping[tuple[str, str], int]) -> tuple[str, str, str]:
+    """Return what identifies a part that moved. Of several headings of the same words, each is known by the block after it."""
+    kind, key = nodes[at].kind, nodes[at].key
+    ambiguous = kind == "heading" and often[kind, key] > 2 and at + 1 < len(nodes)
+    return kind, key, nodes[at + 1].key if ambiguous else ""
 
 
 def _segment(

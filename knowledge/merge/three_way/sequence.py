@@ -12,12 +12,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.document.units import split_lines
-from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions, likeness
+from knowledge.merge.three_way.alignment import BODY, AlignedNode, AlignedVersions
+from knowledge.merge.three_way.kinds.other_wordings import are_one_text
 from knowledge.merge.three_way.line_join import LineHunk, grouped, hunks_of, matches, span_of
-
-ONE_TEXT = 0.85
-"""Share of words that two added texts must have in common to count as two wordings of one text."""
-_PROSE = frozenset({"paragraph", "fence", "code", "quote"})
 
 
 class Clash(NamedTuple):
@@ -173,14 +170,12 @@ class SequenceMerge:
     def _without_other_wordings(self, ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:
         """Return what theirs added, without other wordings of what ours added, which become clashes.
 
-        Usually, both sides copied such a text from one place, and one of them has changed it since. Items and rows are
-        similar anyway and stay.
+        Two people who describe the same thing at one place do not want both descriptions there.
         """
         found: list[KeptPart] = []
         for part in theirs:
             node = part.node
-            same = (one.node for one in ours if node.kind in _PROSE and likeness(one.node, node) >= ONE_TEXT)
-            twin = next(same, None)
+            twin = next((one.node for one in ours if are_one_text(one.node, node)), None)
             if twin is None:
                 found.append(part)
             else:
@@ -251,7 +246,16 @@ def _changes(base: Sequence[AlignedNode], side: Sequence[AlignedNode], to: Seque
     """Return a side's changes; a part that it only edited is a separate change."""
     pairs = [(at, other) for at, other in enumerate(to) if other >= 0]
     edited = [LineHunk(x, x + 1, y, y + 1) for x, y in pairs if base[x].key != side[y].key]
-    return sorted([*hunks_of(pairs, len(base), len(side)), *edited])
+    parted = (part for hunk in hunks_of(pairs, len(base), len(side)) for part in _new_sections_apart(base, side, hunk))
+    return sorted([*parted, *edited])
+
+
+def _new_sections_apart(base: Sequence[AlignedNode], side: Sequence[AlignedNode], hunk: LineHunk) -> Sequence[LineHunk]:
+    """Return a change of text as two if sections were added after that text: the other side's additions go between."""
+    at = next((at for at in range(hunk.first + 1, hunk.last) if side[at].level < BODY), hunk.last)
+    if at == hunk.last or hunk.start == hunk.end or any(node.level < BODY for node in base[hunk.start : hunk.end]):
+        return [hunk]
+    return [hunk._replace(last=at), LineHunk(hunk.end, hunk.end, at, hunk.last)]
 
 
 def _by_depth(ours: Sequence[KeptPart], theirs: Sequence[KeptPart]) -> list[KeptPart]:

@@ -216,6 +216,30 @@ def test_what_both_added_is_there_once() -> None:
     assert clean("- a\n", "- a\n- b\n", "- a\n- b\n- c\n") == "- a\n- b\n- c\n"
 
 
+def test_two_wordings_of_one_added_text_conflict() -> None:
+    page = "# T\n\nThe function `Lines` reads a file.\n"
+    ours = "If the file that you name is empty or does not exist, `Lines` returns an empty list rather than failing.\n"
+    theirs = "If the file is empty or does not exist, `Lines` returns an empty list. It does not fail.\n"
+    assert conflict(page, f"{page}\n{ours}", f"{page}\n{theirs}") == ("", ours, theirs)
+    steps = "1. Adapt the tests that exist\n2. Write others for the rest\n"
+    more = "1. Adapt the tests that exist, or leave them out\n2. Write others for the rest\n3. Publish the results\n"
+    assert conflict(page, f"{page}\n{steps}", f"{page}\n{more}") != ("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("Host 3 wrote entry 4 here.\n", "Host 5 wrote entry 2 here.\n"),
+        ("Set `FORGE_TOKEN` to the token of the server.\n", "Set `FORGE_URL` to the address of the server.\n"),
+    ],
+)
+def test_two_added_texts_about_different_things_are_both_kept(ours: str, theirs: str) -> None:
+    page = "# T\n\nfirst\n"
+    found = clean(page, f"{page}\n{ours}", f"{page}\n{theirs}")
+    assert ours.strip() in found
+    assert theirs.strip() in found
+
+
 def test_lines_join_where_one_side_made_an_item_of_the_paragraph() -> None:
     base = "Bees live\non the roof.\n"
     assert clean(base, f"{base}Since 2019.\n", f"- {base}") == f"- {base}Since 2019.\n"
