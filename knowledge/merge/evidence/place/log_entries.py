@@ -1,60 +1,146 @@
-"""Adding an entry to a page that is a log. Pure."""
+"""Adding entries to a page that is a log. Pure."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from knowledge.merge.document.dated_log import dated_heading, dated_item, newest_first
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.place.list_form import ListForm, folded_text
-from knowledge.merge.evidence.place.placement import PageSection, Placement
+from knowledge.merge.evidence.place.placement import PageSection, Placement, is_inside, sections_of
 from knowledge.merge.evidence.weigh.keys import weigh_key
 from knowledge.merge.evidence.weighing_state import PageChange, Weighing
-from knowledge.merge.model import CutDocument
+from knowledge.merge.model import CutDocument, Unit, unit_digest
 from knowledge.merge.splice import Insertion
 
 
 def append_entry(w: Weighing, content: CutDocument, within: PageSection | None) -> None:
-    """Add `content` as an entry at the end or the head of a log, unchanged; add nothing if all of it is already there."""
+    """Add the entries of `content` at the end or the head of a log, unchanged, except what their sections have already.
+
+    A heading that the page lacks is added with everything below it: the same words under another date are another entry.
+    Below a heading that the page has, only what is new is added.
+    """
     w.within, w.content, w.incoming = within, content, units(content)
     for unit in w.incoming:
         if unit.kind == "front":
             weigh_key(w, unit)
-    said = [unit for unit in w.incoming if unit.kind not in ("heading", "front")]
-    there = [w.index.equal(unit) for unit in said]
-    fresh = [unit for unit, found in zip(said, there, strict=True) if found is None]
-    if not fresh or not any(folded_text(unit.text) for unit in said):
-        for number, found in enumerate(there):
-            if found is not None:
-                w.unchanged(number, found)
+    entries = sections_of(content)
+    there: dict[tuple[str, ...], Sequence[PageSection]] = {}
+    new: list[tuple[PageSection, PageSection]] = []
+    handled = 0
+    for entry in entries:
+        if entry.heading is not None and entry.heading < handled:
+            continue
+        parents = there.get(entry.path[:-1], [within or w.placer.sections[0]])
+        if entry.heading is None:
+            # Text in front of a heading was written before that heading, wherever it is by now.
+            _add_text(w, entry, [*w.placer.sections] if len(entries) > 1 and within is None else [], within)
+        elif homes := _named(w, entry, parents):
+            there[entry.path] = homes
+            _add_text(w, entry, homes, homes[-1])
+        else:
+            new.append((entry, parents[-1]))
+            handled = entry.last
+    # After the text, and inner ones first: at the same line, a heading must not come before what belongs to the section ending there.
+    for entry, parent in sorted(new, key=lambda one: -one[1].level):
+        _add_section(w, entry, parent)
+
+
+def _named(w: Weighing, entry: PageSection, parents: Sequence[PageSection]) -> Sequence[PageSection]:
+    """Return the sections inside one of `parents` that the entry's heading names: several only if their whole paths are equal."""
+    found = [
+        one
+        for parent in parents
+        for one in w.placer.sections_named((*parent.path, *entry.path[-1:])) or w.placer.sections_named(entry.path[-1:])
+        if is_inside(one, parent) and (one != parent or one == w.within)
+    ]
+    if len({one.path for one in found}) > 1:
+        # `Morning` of many days: the one meant is that of the day where the log continues.
+        current, _ = _log_place(w, has_heading=True)
+        found = [one for one in found if current.section[: len(one.path) - 1] == one.path[:-1]]
+        found = [one for one in found if len(one.path) == max(len(other.path) for other in found)]
+    return found
+
+
+def _add_section(w: Weighing, entry: PageSection, parent: PageSection) -> None:
+    """Add the entry with its heading and all that is below it at the end of `parent`, or where the log continues."""
+    if parent in (w.placer.title, w.placer.sections[0]):
+        placement, _ = _log_place(w, has_heading=True)
+    else:
+        # Below a subsection of a higher level, it would become a part of that.
+        inside = [one for one in w.placer.sections if one != parent and is_inside(one, parent)]
+        end = next((one.heading for one in inside if one.level < entry.level), parent.last)
+        last = w.placer.last_written(end or parent.last, parent)
+        placement = Placement(parent.path, w.placer.line_after(last), "append")
+    text = folded_text("".join(piece.text for piece in w.content.pieces[entry.heading : entry.last]))
+    _insert(w, placement, text, block=True)
+
+
+def _add_text(w: Weighing, entry: PageSection, homes: Sequence[PageSection], home: PageSection | None) -> None:
+    """Add the text between the entry's heading and the next one to `home`, or where the log continues.
+
+    What one of `homes` has already is left out; without any, what the section has that the text would go into.
+    """
+    own = [
+        (number, unit)
+        for number, unit in enumerate(w.incoming)
+        if entry.first <= unit.piece < entry.end and unit.kind != "front" and folded_text(unit.text)
+    ]
+    if not own:
         return
-    head = next((piece for piece in content.pieces if piece.kind == "heading"), None)
-    named = w.placer.named(head.section) if head is not None else w.within
-    placement, block = _entry_place(w, named, has_heading=head is not None)
-    text = folded_text(
-        "".join(piece.text for piece in content.pieces if piece.kind != "front" and not (named and piece is head))
-    )
-    if named is not None and head is not None and all(unit.kind == "item" for unit in fresh):
-        # For a day that the log already has, only new items are added.
-        text = "\n".join(folded_text(unit.text) for unit in fresh)
-    verdict = w.verdict("integrate", placement.section, f"new entry: {w.weight}; placed {placement.reason}")
-    expected = tuple(units(cut(text)))
-    insertion = Insertion(placement.after_line, text, block=True)
+    if home is not None and home.heading is not None:
+        last = w.placer.last_written(home.end, home)
+        placement, block = Placement(home.path, w.placer.line_after(last), "append"), False
+    else:
+        placement, block = _log_place(w, has_heading=False)
+    searched = homes or [home or w.placer.section_at(placement)]
+    fresh: list[Unit] = []
+    for number, unit in own:
+        found = w.index.equal(unit, lambda at: any(one.first <= w.units[at].piece < one.end for one in searched))
+        if found is None:
+            fresh.append(unit)
+        else:
+            w.unchanged(number, found)
+    if not fresh:
+        return
     lists = w.placer.lists_in(w.placer.section_at(placement))
-    if lists and not block and any(unit.kind == "item" for unit in expected):
+    if lists and not block and all(unit.kind == "item" for unit in fresh):
         items = ListForm(w.splicer, lists[-1]).numbers
         after = w.units[items[0]].line - 1 if newest_first(w.page) else w.splicer.last_line(items[-1])
-        insertion = Insertion(after, text, block=False)
-    w.changes.append(PageChange([verdict], insertion, expected=expected))
+        placement = Placement(placement.section, after, "append")
+    else:
+        block = True
+    _insert(w, placement, _text_of(w, entry, own, fresh), block=block)
 
 
-def _entry_place(w: Weighing, named: PageSection | None, *, has_heading: bool) -> tuple[Placement, bool]:
-    """Return where the entry goes, and whether it is inserted as a block.
+def _text_of(w: Weighing, entry: PageSection, own: Sequence[tuple[int, Unit]], fresh: Sequence[Unit]) -> str:
+    """Return the entry's own text with only the `fresh` units of it, or all of it if these would read differently on their own."""
+    pieces = w.content.pieces
+    whole = folded_text("".join(piece.text for piece in pieces[entry.first : entry.end] if piece.kind != "front"))
+    if len(fresh) == len(own):
+        return whole
+    parts: dict[int, list[str]] = {}
+    for unit in fresh:
+        # Only items are left out one by one: a row needs the head of its table.
+        said = parts.setdefault(unit.piece, [])
+        said[:] = [*said, folded_text(unit.text)] if unit.kind == "item" else [folded_text(pieces[unit.piece].text)]
+    text = "\n\n".join("\n".join(said) for said in parts.values())
+    there = {unit_digest(unit.text) for unit in units(cut(text))}
+    return text if all(unit_digest(unit.text) in there for unit in fresh) else whole
 
-    It goes under the `named` heading, or before the newest entry if that is the first of the log, or at the end.
+
+def _insert(w: Weighing, placement: Placement, text: str, *, block: bool) -> None:
+    verdict = w.verdict("integrate", placement.section, f"new entry: {w.weight}; placed {placement.reason}")
+    insertion = Insertion(placement.after_line, text, block=block)
+    w.changes.append(PageChange([verdict], insertion, expected=tuple(units(cut(text)))))
+
+
+def _log_place(w: Weighing, *, has_heading: bool) -> tuple[Placement, bool]:
+    """Return where the log continues, and whether an entry there is a block.
+
+    It continues before its newest entry if that comes first, else at its end.
     """
     pieces = w.page.pieces
-    if named is not None and named.heading is not None:
-        last = w.placer.last_written(named.end, named)
-        return Placement(named.path, w.placer.line_after(last), "append"), False
     if newest_first(w.page):
         first = next(
             (at for at, piece in enumerate(pieces) if piece.kind == "heading" and dated_heading(piece.text)), None

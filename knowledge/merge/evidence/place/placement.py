@@ -202,7 +202,8 @@ def _swallows(piece: DocumentPiece) -> bool:
     return cut(piece.text.rstrip("\r\n") + "\n\nx\n").pieces[-1].text != "x\n"
 
 
-def _inside(section: PageSection, holder: PageSection | None) -> bool:
+def is_inside(section: PageSection, holder: PageSection | None) -> bool:
+    """Return whether a section is `holder` or inside it; without a holder, or with the whole page as one, every section is."""
     if holder is None or holder.heading is None:
         return True
     return section.heading is not None and holder.heading <= section.heading < holder.last
@@ -289,7 +290,7 @@ class Placer:
         """
         if within is not None and not path:
             return self._in(within, text, "heading")
-        if (named := self.named(path, within)) is not None and _inside(named, within):
+        if (named := self.named(path, within)) is not None and is_inside(named, within):
             return self._in(named, text, "heading")
         choices = self._for(text, hint=" ".join((hint, *path[-1:])), within=within, is_item=is_item)
         if namesakes := [choice for choice in choices if choice.section in self.sections_named(path)]:
@@ -298,7 +299,7 @@ class Placer:
         if path:
             # A heading that the page does not have is a new subject: it gets its own section.
             parent = self.named(path[:-1])
-            if parent is None or not _inside(parent, within):
+            if parent is None or not is_inside(parent, within):
                 parent = within or self.title
             return self._new_section(choices, parent, level)
         best = choices[0]
@@ -318,7 +319,7 @@ class Placer:
         shares = {one.section: one.share for one in self._for(text, hint=f" {heading}", is_item=False)}
         having = {one.path[:-1] for one in self.sections_named((heading,))}
         return [
-            SectionChoice(one, math.fsum(share for other, share in shares.items() if _inside(other, one)))
+            SectionChoice(one, math.fsum(share for other, share in shares.items() if is_inside(other, one)))
             for one in self.sections
             if one.level == level - 1 and one.path and one.path not in having
         ]
@@ -338,14 +339,14 @@ class Placer:
 
     def _new_section(self, choices: Sequence[SectionChoice], parent: PageSection, level: int) -> Placement:
         """Return where a new section goes: under its parent, after the sibling most like it."""
-        inside = [one for one in self.sections if one != parent and one.level and _inside(one, parent)]
+        inside = [one for one in self.sections if one != parent and one.level and is_inside(one, parent)]
         # The level of sections that exist there; under a parent without any, one level deeper.
         usual = min((one.level for one in inside), default=min(6, parent.level + 1 if parent.level else 2))
         shares = {choice.section: choice.share for choice in choices}
 
         def under(section: PageSection) -> float:
             """Return the share of a section and of those inside it."""
-            return sum(share for one, share in shares.items() if _inside(one, section))
+            return sum(share for one, share in shares.items() if is_inside(one, section))
 
         holder = parent
         above = [one.level for one in inside if one.level < level]
@@ -361,7 +362,7 @@ class Placer:
             usual = holder.level + 1
             if likely[0].share < SURE_OF_PARENT:
                 return Placement(holder.path, self.line_after(holder.last - 1), "unsure", likely, usual)
-        siblings = [one for one in self.sections if one.level == usual and _inside(one, holder) and one != holder]
+        siblings = [one for one in self.sections if one.level == usual and is_inside(one, holder) and one != holder]
         near = max(siblings, key=under, default=None)
         compared: tuple[SectionChoice, ...] = ()
         end = self._before_closing(holder)
@@ -374,7 +375,7 @@ class Placer:
         """Return the index of the piece that closes `parent`: its reference-like sections at the end, or its own end."""
         end = parent.last
         for section in reversed(self.sections):
-            if section.heading is None or section == parent or not _inside(section, parent):
+            if section.heading is None or section == parent or not is_inside(section, parent):
                 continue
             if section.last == end and is_reference(section, self.page):
                 end = section.heading
@@ -424,16 +425,17 @@ class Placer:
         return found
 
     @cached_property
-    def _by_heading_words(self) -> Mapping[frozenset[str], Sequence[PageSection]]:
-        found: dict[frozenset[str], list[PageSection]] = {}
+    def _by_heading_words(self) -> Mapping[tuple[frozenset[str], tuple[str, ...]], Sequence[PageSection]]:
+        found: dict[tuple[frozenset[str], tuple[str, ...]], list[PageSection]] = {}
         for heading, sections in self._by_last_heading.items():
-            if words := self._heading_words(heading):
-                found.setdefault(words, []).extend(section for section, _ in sections)
+            if (key := self._heading_words(heading))[0]:
+                found.setdefault(key, []).extend(section for section, _ in sections)
         return found
 
-    def _heading_words(self, heading: str) -> frozenset[str]:
-        # With stop words: "First day" is not "Before first day".
-        return frozenset(stem(word, self.language) for word in words(heading))
+    def _heading_words(self, heading: str) -> tuple[frozenset[str], tuple[str, ...]]:
+        found = words(heading)
+        # With stop words: "First day" is not "Before first day". In order, figures: "11/12/2026" is not "12/11/2026".
+        return frozenset(stem(word, self.language) for word in found), tuple(filter(str.isdigit, found))
 
     # Sections and blocks by likeness
 
@@ -539,7 +541,8 @@ class Placer:
             choice = [
                 section
                 for section in self.sections
-                if _inside(section, limits.within) and (limits.with_references or not is_reference(section, self.page))
+                if is_inside(section, limits.within)
+                and (limits.with_references or not is_reference(section, self.page))
             ]
             choice = choice or [limits.within or self.sections[-1]]
             headings = TermVectors([self._counted(" ".join(section.path[-1:])) for section in choice])

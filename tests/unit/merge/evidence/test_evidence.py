@@ -705,6 +705,54 @@ def test_an_entry_that_is_there_is_not_written_again() -> None:
     assert words(weighed("## 2026-11-21\n\nFinished.\n", page=once.text, append=True)) == ["unchanged"]
 
 
+DAYS = "# Log\n\n## 2026-11-26\n\n- All green\n- Backup ran\n\n## 2026-11-27\n\n- Deployed\n- All green\n"
+
+
+def test_an_entry_of_a_new_day_is_written_even_if_another_day_says_the_same() -> None:
+    entry = "## 2026-11-28\n\n- All green\n- Backup ran\n"
+    plan = weighed(entry, page=DAYS, append=True)
+    assert (words(plan), plan.text) == (["integrate"], f"{DAYS}\n{entry}")
+    assert words(weighed(entry, page=plan.text, append=True)) == ["unchanged", "unchanged"]
+
+
+def test_an_item_is_added_to_a_day_that_lacks_it_even_if_another_day_has_it() -> None:
+    plan = weighed("## 2026-11-27\n\n- All green\n- Backup ran\n", page=DAYS, append=True)
+    assert (sorted(words(plan)), plan.text) == (["integrate", "unchanged"], f"{DAYS}- Backup ran\n")
+
+
+def test_entries_of_two_days_go_each_to_its_own_day() -> None:
+    plan = weighed("## 2026-11-26\n\n- Lunch\n\n## 2026-11-28\n\n- All green\n", page=DAYS, append=True)
+    assert plan.text == DAYS.replace("ran\n", "ran\n- Lunch\n") + "\n## 2026-11-28\n\n- All green\n"
+
+
+def test_a_new_part_of_a_day_keeps_its_heading() -> None:
+    page = f"{DAYS}\n### Morning\n\n- Coffee\n"
+    plan = weighed("## 2026-11-27\n\n### Evening\n\n- Coffee\n", page=page, append=True)
+    assert plan.text == f"{page}\n### Evening\n\n- Coffee\n"
+    assert weighed("## 2026-11-27\n\n### Evening\n\n- Coffee\n", page=plan.text, append=True).text == plan.text
+
+
+def test_only_the_new_part_of_an_entry_is_added_to_its_day() -> None:
+    plan = weighed("## 2026-11-27\n\n- Deployed\n\nAll well.\n", page=DAYS, append=True)
+    assert plan.text == f"{DAYS}\nAll well.\n"
+
+
+@pytest.mark.parametrize(("there", "new"), [("2026/11/12", "2026/12/11"), ("1/2/2026", "2/1/2026")])
+def test_a_day_is_not_taken_for_the_one_whose_figures_are_in_another_order(there: str, new: str) -> None:
+    page = f"# Log\n\n## {there}\n\n- a\n"
+    assert weighed(f"## {new}\n\n- b\n", page=page, append=True).text == f"{page}\n## {new}\n\n- b\n"
+
+
+def test_a_day_without_an_entry_yet_is_added() -> None:
+    assert weighed("## 2026-11-28\n", page=DAYS, append=True).text == f"{DAYS}\n## 2026-11-28\n"
+
+
+def test_an_undated_entry_is_compared_with_the_day_that_it_goes_to() -> None:
+    plan = weighed("- Backup ran\n", page=DAYS, append=True)
+    assert plan.text == f"{DAYS}- Backup ran\n"
+    assert words(weighed("- Backup ran\n", page=plan.text, append=True)) == ["unchanged"]
+
+
 # Bytes
 
 
@@ -805,7 +853,7 @@ def test_nothing_of_the_page_is_lost_and_weighing_again_changes_nothing(
     if not changes:
         for piece in cut(page).pieces:
             assert piece.kind not in whole or any(piece.text.rstrip() == text.rstrip() for text in kept)
-    if any("would read otherwise" in verdict.reason for verdict in plan.verdicts):
+    if any("would change how the text around it reads" in verdict.reason for verdict in plan.verdicts):
         # Indented code cannot follow a list; once there is a paragraph after the list, it can.
         return
     again = weighed(content, source, plan.text, origins=plan.origins, append=append)
