@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from knowledge.merge.document.units import BLANK, BOM, bare, blocks_of, cut, heading_level, split_lines
+from knowledge.merge.document.dated_log import dated_heading, same_date
+from knowledge.merge.document.units import BLANK, BOM, bare, blocks_of, cut, heading_level, split_lines, units
 from knowledge.merge.model import ADDS_TO, WHOLE_PAGE, CutDocument, DocumentPiece, Form
 from knowledge.merge.normalise import fit_line_ends
 from knowledge.pages.document import Heading, find_heading, name_of
@@ -63,6 +64,34 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     if section is not None:
         return _for_section(base, content, path, section)
     return TakenContent(_form(base, content), content)
+
+
+def is_entry(page: CutDocument, content: str, *, is_known: bool) -> bool:
+    """Return whether content for a log is an entry to be added, and not the page rewritten; `is_known`: its sender has read the page.
+
+    It is an entry if it begins with a date that is not that of the page's title, with a heading below the title's level, or with other
+    text than the page. Without the page's text nobody rewrites it, so then the title's date, or the page's first text, may also begin
+    an entry.
+    """
+    pieces = [piece for piece in cut(content).pieces if piece.kind != "blank"]
+    first = next((piece for piece in page.pieces if piece.kind == "heading"), None)
+    if not pieces or pieces[0].kind == "front":
+        return False
+    if pieces[0].kind != "heading":
+        return not is_known or [*_texts(content)][:1] != [*_texts(page.text)][:1]
+    name, level = pieces[0].section[-1], heading_level(pieces[0])
+    date = dated_heading(name)
+    if (
+        first is not None
+        and level <= heading_level(first)
+        and (name == first.section[-1] or same_date(name, first.section[-1]))
+    ):
+        return date is not None and not is_known
+    return date is not None or level > 1
+
+
+def _texts(text: str) -> Iterator[str]:
+    return (unit.text.strip(BLANK) for unit in units(cut(text)) if unit.kind != "front")
 
 
 def _for_section(base: CutDocument, content: str, path: str, asked: str) -> TakenContent:

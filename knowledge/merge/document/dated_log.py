@@ -63,6 +63,12 @@ def dated_heading(text: str) -> str | None:
     return found["date"] if found else None
 
 
+def same_date(one: str, other: str) -> bool:
+    """Return whether two headings name the same day, each in its own way."""
+    dates = [date and _key(date) for date in map(dated_heading, (one, other))]
+    return dates[0] is not None and dates[0] == dates[1]
+
+
 def dated_item(text: str) -> str | None:
     """Return the date at the start of a paragraph or item, as log entries have it; None without one."""
     found = _SAID_AT.match(text)

@@ -10,7 +10,7 @@ from datetime import datetime
 from knowledge.history.ports import Tracked
 from knowledge.merge.document.unit_origins import PageFacts, trace_origins
 from knowledge.merge.document.units import cut, front_matter, units
-from knowledge.merge.document_form import TakenContent, as_document
+from knowledge.merge.document_form import TakenContent, as_document, is_entry
 from knowledge.merge.evidence.confidence import USER
 from knowledge.merge.evidence.place.placement import Similarity
 from knowledge.merge.evidence.undecided import Pair, undecided
@@ -111,6 +111,8 @@ def merge_into_page(basis: MergeBasis) -> ActWork[MergeOutcome]:
     taken = as_document(base, request.content, path=request.path, section=request.section)
     # Evidence and entries of a log are never a whole page, so there is nothing to ask.
     if taken.form == "unclear" and (request.source != USER or setting.append):
+        taken = taken._replace(form="snippet")
+    if setting.append and request.section is None and is_entry(base, request.content, is_known=basis.base is not None):
         taken = taken._replace(form="snippet")
     if taken.form == "unclear":
         return unwritten(request, basis.revision, WHOLE_OR_PART)

@@ -135,6 +135,44 @@ async def test_a_log_entry_takes_one_call_without_a_base(tmp_path: Path) -> None
         assert host.text("log.md").endswith("- Begun.\n- Went on.\n")
 
 
+DAY = "---\nappend: true\n---\n# 2026-11-27\n\n- All is green\n"
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+@pytest.mark.parametrize(
+    ("page", "entry"),
+    [
+        (DAY, "- All is green again\n"),
+        (DAY, "# 2026-11-28\n\n- All is green\n"),
+        (DAY.replace("# 2026-11-27\n\n- ", "# Log\n\n2026-11-27: "), "2026-11-28: All is green\n"),
+        (DAY.replace("# ", "# Log\n\n## "), "## 2026-11-28\n\n- All is green\n"),
+    ],
+    ids=["item", "day", "paragraph", "section"],
+)
+async def test_an_entry_like_those_of_a_short_log_is_added_and_replaces_none(
+    tmp_path: Path, page: str, entry: str, *, with_base: bool
+) -> None:
+    async with connected(tmp_path) as host:
+        (host.root / "log.md").write_text(page, encoding="utf-8")
+        answer = await (edit(host, entry, "log.md") if with_base else host.merge("log.md", entry))
+        assert answer["status"] == "done"
+        assert host.text("log.md").split() == [*page.split(), *entry.split()]
+
+
+async def test_an_entry_without_a_base_may_begin_with_the_day_that_the_page_is_named_after(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        (host.root / "log.md").write_text(DAY, encoding="utf-8")
+        assert (await host.merge("log.md", "# 2026-11-27\n\n- Lunch\n"))["status"] == "done"
+        assert host.text("log.md") == f"{DAY}- Lunch\n"
+
+
+async def test_a_log_rewritten_by_somebody_who_read_it_is_taken_as_the_whole_page(tmp_path: Path) -> None:
+    async with connected(tmp_path) as host:
+        (host.root / "log.md").write_text(DAY, encoding="utf-8")
+        await edit(host, "# Friday 2026-11-27\n\n- All was green\n", "log.md")
+        assert host.text("log.md") == DAY.replace("# ", "# Friday ").replace("is", "was")
+
+
 async def test_text_without_a_certain_place_is_written_by_the_call_that_the_answer_offers(
     tmp_path: Path,
 ) -> None:
