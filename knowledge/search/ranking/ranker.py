@@ -179,7 +179,7 @@ class Ranker:
             seq = await self._index.first_chunk(match.doc, match.section)
             if seq and seq not in exact:
                 exact.append(seq)
-        # The order of the best does not depend on how many are shown.
+        # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
         first = fused[: max(room, COVERAGE_CHUNKS) + SPARE]
         ordered = [*exact, *(hit.seq for hit in first if hit.seq not in exact)][: max(room, COVERAGE_CHUNKS) + SPARE]
         rows = await self._rows(ordered, found.rows)
@@ -193,7 +193,11 @@ class Ranker:
         )
         ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
         ranking = replace(ranking, made=RankTrace(weights, found.signals, ranks, 0.99 / best))
-        return boost_coverage(ranking, question, weights) if found.signals else ranking
+        if not found.signals:
+            return ranking
+        looked_at = frozenset(ordered[: COVERAGE_CHUNKS + SPARE])
+        examined = [seq for seq in ranked if seq in looked_at][:COVERAGE_CHUNKS]
+        return boost_coverage(ranking, question, weights, best=examined)
 
     async def _search(self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
@@ -374,13 +378,14 @@ class _Joining:
         cosines.update(zip((missing[i] for i in usable), near.tolist(), strict=True))
 
 
-def boost_coverage(ranking: Ranking, question: SearchQuestion, weights: RankingWeights = DEFAULT_WEIGHTS) -> Ranking:
-    """Return `ranking` with a boost for the best chunks that have more of the question's words, and more of them as neighbours.
+def boost_coverage(
+    ranking: Ranking, question: SearchQuestion, weights: RankingWeights = DEFAULT_WEIGHTS, *, best: Sequence[int]
+) -> Ranking:
+    """Return `ranking` with a boost for the `best` chunks that have more of the question's words, and more of them as neighbours.
 
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
     matcher = TermMatcher(question.terms, question.pairs)
-    best = ranking.ranked[:COVERAGE_CHUNKS]
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
     boosts = {
@@ -393,7 +398,7 @@ def boost_coverage(ranking: Ranking, question: SearchQuestion, weights: RankingW
     ordered = sorted(best, key=lambda seq: -scores[seq])
     return replace(
         ranking,
-        ranked=(*ordered, *ranking.ranked[COVERAGE_CHUNKS:]),
+        ranked=(*ordered, *ranking.ranked[len(ordered) :]),
         scores=scores,
         matches={seq: match.words for seq, match in matches.items()},
         pairs={seq: match.pairs for seq, match in matches.items()},

@@ -330,6 +330,26 @@ async def test_a_larger_limit_finds_every_page_that_a_smaller_one_finds(tmp_path
         found = now
 
 
+async def test_the_first_hits_are_the_same_with_any_limit_though_a_page_repeats_itself(tmp_path: Path) -> None:
+    """Near-duplicates are left out, so a larger limit must not examine chunks that a smaller one did not."""
+    once = "The rotating signing keys are rotating keys, rotating in signing. " + " ".join(
+        f"word{i}" for i in range(40)
+    )
+    again = "".join(f"## Part {n}\n\n{once}\n\n" for n in range(26))
+    short = {f"s{n:02}.md": f"# Short {n}\n\nKeys for {n}, rotating, and then signing.\n" for n in range(5)}
+    long = {
+        f"t{n:02}.md": f"# Long {n}\n\nThe rotating signing keys. {'And much more in it. ' * 24}\n" for n in range(20)
+    }
+    base = Base(write(tmp_path / "kb", {"all.md": f"# All\n\n{again}", **short, **long}))
+    await base.index_all()
+    found: list[tuple[str, str]] = []
+    for limit in (5, 10, 20, 50):
+        answer = await base.finder.search("rotating signing keys", mode="discovery", limit=limit)
+        now = [(hit.path, hit.section) for hit in answer.hits]
+        assert now[: len(found)] == found, limit
+        found = now
+
+
 async def test_of_files_with_the_same_name_the_one_with_the_title_comes_first(tmp_path: Path) -> None:
     pages = {
         "a/faq.md": "# Questions about a\n\nNone.\n",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from knowledge.index.ports import QueryTerm
@@ -44,7 +46,7 @@ def test_of_chunks_that_are_nearly_as_good_the_one_that_says_more_comes_first() 
     rows = {1: row(1, "Secrets."), 2: row(2, "Rotating secrets in the vault."), 3: row(3, "Named.")}
     scores = {1: 0.99, 2: 0.9, 3: 1.0}
     question = SearchQuestion(("rotating", "secrets", "valt"), TERMS, "", None)
-    found = boost_coverage(Ranking((3, 1, 2), rows, scores, (), (), frozenset({3}), ()), question)
+    found = boost_coverage(Ranking((3, 1, 2), rows, scores, (), (), frozenset({3}), ()), question, best=(3, 1, 2))
     assert found.ranked == (3, 2, 1)
     assert found.scores[3] == 1.0 > found.scores[2] == 0.99 > found.scores[1] > 0
 
@@ -52,7 +54,7 @@ def test_of_chunks_that_are_nearly_as_good_the_one_that_says_more_comes_first() 
 def test_what_is_far_better_stays_first() -> None:
     rows = {1: row(1, "Nothing."), 2: row(2, "Rotating secrets in the vault.")}
     question = SearchQuestion(("rotating", "secrets", "valt"), TERMS, "", None)
-    found = boost_coverage(Ranking((1, 2), rows, {1: 0.99, 2: 0.5}, (), (), frozenset(), ()), question)
+    found = boost_coverage(Ranking((1, 2), rows, {1: 0.99, 2: 0.5}, (), (), frozenset(), ()), question, best=(1, 2))
     assert found.ranked == (1, 2)
 
 
@@ -64,9 +66,14 @@ def test_the_weights_decide_how_far_words_and_neighbours_move_a_chunk() -> None:
     }
     question = SearchQuestion(("rotating", "secrets", "valt"), TERMS, "", None, PAIRS)
     before = Ranking((1, 2, 3), rows, {1: 0.99, 2: 0.9, 3: 0.7}, (), (), frozenset(), ())
-    assert boost_coverage(before, question, RankingWeights(coverage=0.0, pairs=0.0)).ranked == (1, 2, 3)
-    assert boost_coverage(before, question, RankingWeights(coverage=0.2, pairs=0.0)).ranked == (2, 1, 3)
-    assert boost_coverage(before, question, RankingWeights(coverage=0.0, pairs=0.8)).ranked == (3, 1, 2)
+
+    def order(*, coverage: float, pairs: float) -> Sequence[int]:
+        weights = RankingWeights(coverage=coverage, pairs=pairs)
+        return boost_coverage(before, question, weights, best=(1, 2, 3)).ranked
+
+    assert order(coverage=0.0, pairs=0.0) == (1, 2, 3)
+    assert order(coverage=0.2, pairs=0.0) == (2, 1, 3)
+    assert order(coverage=0.0, pairs=0.8) == (3, 1, 2)
 
 
 @pytest.mark.parametrize(
