@@ -26,6 +26,7 @@ from knowledge.search.query.languages import (
     may_be_foreign,
     question_languages,
 )
+from knowledge.search.query.phrase import Phrase, phrase_of
 from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48
@@ -62,6 +63,8 @@ class SearchQuestion:
     """The number of chunks with each content word, without words that no chunk has."""
     gap: LanguageGap | None = None
     """Set if the question is in a language that the pages are not in."""
+    phrase: Phrase | None = None
+    """The question as it was written; None if it is too short or too long to be looked for like that."""
 
     @property
     def is_unspaced(self) -> bool:
@@ -131,6 +134,7 @@ class Questions:
             tuple(completions),
             known,
             gap,
+            phrase_of(query),
         )
 
     async def languages(self) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -45,6 +45,9 @@ COVERAGE_CHUNKS = 16
 """Best chunks whose text is searched for the question's words; searching twice as many improved nothing."""
 PAGE_DEPTH, NAME_DEPTH = 40, 20
 """The most pages taken from the search in whole texts, and from the search in names."""
+MOST_VERBATIM = 5
+"""The most pages whose chunks are put first because they have the question as it was written. What more pages have does not tell
+them apart."""
 WHOLE_PAGES = 3
 """The best pages by text and by names that are shown although none of their chunks was found."""
 FEWEST_TERMS = 2
@@ -88,8 +91,9 @@ class RankTrace:
     """None if the lists were joined by rank."""
     ranks: Mapping[int, tuple[int | None, ...]]
     unit: float
-    boosts: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """For each of the first chunks, what was added for question words it has, and for adjacent question words it keeps together."""
+    boosts: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
+    """For each of the first chunks, what was added for question words it has, for adjacent question words it keeps together, and
+    for the whole question as it was written."""
     scale: float = 1.0
 
 
@@ -171,6 +175,7 @@ class Ranker:
         found = await self._search(question, scope, weights)
         if _meaning_leads(question, found.embedded):
             weights = weights.across_languages()
+        verbatim, read = await self._verbatim(question, found) if found.signals else (frozenset[int](), found.rows)
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         exact: list[int] = []
@@ -180,9 +185,9 @@ class Ranker:
             if seq and seq not in exact:
                 exact.append(seq)
         # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
-        first = fused[: max(room, COVERAGE_CHUNKS) + SPARE]
+        first = sorted(fused, key=lambda hit: hit.seq not in verbatim)[: max(room, COVERAGE_CHUNKS) + SPARE]
         ordered = [*exact, *(hit.seq for hit in first if hit.seq not in exact)][: max(room, COVERAGE_CHUNKS) + SPARE]
-        rows = await self._rows(ordered, found.rows)
+        rows = await self._rows(ordered, read)
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
         # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
         best = (fused[0].score if fused else 0.0) or 1.0
@@ -197,7 +202,26 @@ class Ranker:
             return ranking
         looked_at = frozenset(ordered[: COVERAGE_CHUNKS + SPARE])
         examined = [seq for seq in ranked if seq in looked_at][:COVERAGE_CHUNKS]
-        return boost_coverage(ranking, question, weights, best=examined)
+        return boost_coverage(ranking, question, weights, best=examined, verbatim=verbatim)
+
+    async def _verbatim(
+        self, question: SearchQuestion, found: _EngineResults
+    ) -> tuple[frozenset[int], Mapping[int, ChunkRow]]:
+        """Return the chunks found by words that have the question as it was written, and the rows that were read.
+
+        A long chunk, or one on a long page, that has an identifier or a line of an error message once, is far down by BM25.
+        """
+        if question.phrase is None:
+            return frozenset(), found.rows
+        listed = [hit.seq for hit in found.keyword]
+        rows = {**found.rows, **await self._rows(listed, found.rows)}
+        having = [
+            row
+            for seq in listed
+            if (row := rows.get(seq)) and question.phrase.is_in(indexed_text(row.section, row.text))
+        ]
+        few = len({row.doc for row in having}) <= MOST_VERBATIM
+        return frozenset(row.seq for row in having) if few else frozenset(), rows
 
     async def _search(self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
@@ -379,17 +403,27 @@ class _Joining:
 
 
 def boost_coverage(
-    ranking: Ranking, question: SearchQuestion, weights: RankingWeights = DEFAULT_WEIGHTS, *, best: Sequence[int]
+    ranking: Ranking,
+    question: SearchQuestion,
+    weights: RankingWeights = DEFAULT_WEIGHTS,
+    *,
+    best: Sequence[int],
+    verbatim: Collection[int] = (),
 ) -> Ranking:
     """Return `ranking` with a boost for the `best` chunks that have more of the question's words, and more of them as neighbours.
 
+    Those in `verbatim`, which have the question as it was written, have a boost that puts them first.
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
     matcher = TermMatcher(question.terms, question.pairs)
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
     boosts = {
-        seq: (weights.coverage * sum(match.words.values()) / words, weights.pairs * match.pairs)
+        seq: (
+            weights.coverage * sum(match.words.values()) / words,
+            weights.pairs * match.pairs,
+            weights.phrase if seq in verbatim else 0.0,
+        )
         for seq, match in matches.items()
     }
     boosted = {seq: score + sum(boosts.get(seq, ())) for seq, score in ranking.scores.items()}

@@ -35,6 +35,9 @@ class RankingWeights:
     """Added to a chunk that has every word of the question in its text, its headings or its page's title."""
     pairs: float = 0.3
     """Added to a chunk in which all words that are neighbours in the question are neighbours too."""
+    phrase: float = 1.0
+    """Added to a chunk that has the question as it was written. With the two above, which such a chunk has in full, it comes
+    before all chunks that have not."""
 
     def cosine_for(self, words: int) -> float:
         """Return the weight of a cosine of 1 for a question of `words` content words."""

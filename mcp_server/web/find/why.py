@@ -15,6 +15,7 @@ PARTS: Mapping[str, str] = {
     "shared words": "Words that the best passages share",
     "words present": "Number of the question's words",
     "neighbours": "Words that are neighbours in the question, too",
+    "as written": "The question as it was written",
     "place by words": "Place in the list by words",
     "place by meaning": "Place in the list by meaning",
     "place by reranker": "Place given by the reranker",

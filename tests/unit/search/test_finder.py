@@ -350,6 +350,31 @@ async def test_the_first_hits_are_the_same_with_any_limit_though_a_page_repeats_
         found = now
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["lastRegisteredEmail", "rotation::Plan", '"error: the last registered email of the account is gone"'],
+)
+async def test_a_page_with_the_question_as_it_was_written_comes_first(tmp_path: Path, query: str) -> None:
+    """An identifier, or a line of an error message, that a long page has once: others have its words more often."""
+    other = "The email of the last account is registered. An error says that it is gone. A plan of the rotation. "
+    said = "Then set lastRegisteredEmail, call rotation::Plan, and see error: the last registered email of the account is gone."
+    reference = "# Reference\n\n" + "\n\n".join(f"Field {n} means what field {n + 1} means. " * 25 for n in range(20))
+    pages = {f"{n}.md": f"# Registered email {n}\n\n{other * (n % 5 + 1)}\n" for n in range(40)}
+    base = Base(write(tmp_path / "kb", {"reference.md": f"{reference} {said}\n", **pages}))
+    await base.index_all()
+    answer = await base.finder.search(query)
+    assert answer.hits[0].path == "reference.md"
+
+
+async def test_words_that_many_pages_have_in_this_order_decide_nothing(tmp_path: Path) -> None:
+    pages = {f"{n}.md": f"# Page {n}\n\nSee how to rotate the signing keys.\n" for n in range(8)}
+    guide = "# Rotating keys\n\nRotate signing keys: rotate all the keys, then sign. Signing keys are rotated.\n"
+    base = Base(write(tmp_path / "kb", {"guide.md": guide, **pages}))
+    await base.index_all()
+    answer = await base.finder.search("how to rotate the signing keys", explain=True)
+    assert "as written" not in json.dumps(answer.explanation)
+
+
 async def test_of_files_with_the_same_name_the_one_with_the_title_comes_first(tmp_path: Path) -> None:
     pages = {
         "a/faq.md": "# Questions about a\n\nNone.\n",

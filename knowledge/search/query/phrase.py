@@ -1,0 +1,58 @@
+"""Finds a question in a text as it was written: an identifier, or a sentence such as a line of an error message. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from knowledge.search.query.analysis import is_part_of_a_run, word_groups
+
+FEWEST_WORDS = 4
+"""Words that a question must have. Fewer words follow each other in many texts by chance."""
+FEWEST_UNSPACED = 12
+"""The same for words that are cut out of a script without spaces: letters and pairs of letters."""
+LONGEST = 1_000
+"""Characters of a question. A longer one is a pasted text, of which no chunk has all."""
+_MARKUP = str.maketrans("", "", "`*")
+_EDGES = re.compile(r"^[^\w&@#$<./-]+|[^\w)\]}>;]+$")
+_LINKED = re.compile(r"\[\[[^\[\]]*\]\]|\[[^\[\]]*\](?=[\[(])")
+"""The text of a link. It names another page or section, which is the one that is asked for."""
+_RUN = re.compile(r"[^\W_]+")
+
+
+class Phrase:
+    """A question as it was written: without case, Markdown's marks, line breaks and quotation marks around it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._longest = max(_RUN.findall(text), key=len)
+        # Not inside of a longer word; but where words are written without spaces, letters on both sides say nothing.
+        before = r"(?<!\w)" if text[0].isascii() and (text[0].isalnum() or text[0] == "_") else ""
+        after = r"(?!\w)" if text[-1].isascii() and (text[-1].isalnum() or text[-1] == "_") else ""
+        self._pattern = re.compile(before + re.escape(text) + after, re.ASCII)
+
+    def __repr__(self) -> str:
+        return f"Phrase({self._text!r})"
+
+    def is_in(self, text: str) -> bool:
+        """Return whether `text` has it."""
+        folded = text.casefold()
+        # Few texts have its longest word, and looking for that is fast.
+        return self._longest in folded and self._pattern.search(_plain(_LINKED.sub("[]", folded))) is not None
+
+
+def phrase_of(query: str) -> Phrase | None:
+    """Return the phrase to look for, None if `query` is too short or too long to be looked for as it was written."""
+    if len(query) > LONGEST:
+        return None
+    groups = word_groups(query)
+    text = _EDGES.sub("", _plain(query.casefold()))
+    if not groups or not _RUN.search(text):
+        return None
+    unspaced = sum(is_part_of_a_run(whole) for whole, *_ in groups)
+    is_identifier = " " not in text and not unspaced and (len(groups) > 1 or len(groups[0]) > 1)
+    is_sentence = len(groups) >= (FEWEST_UNSPACED if 2 * unspaced >= len(groups) else FEWEST_WORDS)
+    return Phrase(text) if is_identifier or is_sentence else None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.translate(_MARKUP).split())

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowledge.search.query.phrase import phrase_of
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("signatureAlgorithm", "the field <code>signatureAlgorithm</code>"),
+        ("std::iter::Iterator", "use std::iter::Iterator;"),
+        ("v3.0.3", "Helm v3.0.3."),
+        ("thread 'main' panicked at src/main.rs:5:10:", "```\nthread 'main' panicked at src/main.rs:5:10:\n```"),
+        ('"a release that was never deployed"', "A release that\nwas **never** deployed."),
+        ("the `cargo build` command compiles", "Here the cargo build command compiles it."),
+        ("証明書署名要求を作成する", "まず証明書署名要求を作成するには"),
+    ],
+)
+def test_a_question_is_found_as_it_was_written(query: str, text: str) -> None:
+    phrase = phrase_of(query)
+    assert phrase is not None
+    assert phrase.is_in(text)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("time.Hour", "time.Hours"),
+        ("std::iter::Iterator", "an iterator of std, see iter"),
+        ("at src/main.rs:5:10 main panicked", "main panicked at src/main.rs:5:100"),
+        ("the release was never deployed", "the release was deployed, never mind"),
+        ("Performance of Code Using Generics", "See [“Performance of Code Using Generics”][perf] in chapter 10."),
+        ("Performance of Code Using Generics", "See [[Performance of Code Using Generics]]."),
+    ],
+)
+def test_other_words_a_part_of_a_longer_word_and_the_text_of_a_link_are_not_the_question(query: str, text: str) -> None:
+    phrase = phrase_of(query)
+    assert phrase is not None
+    assert not phrase.is_in(text)
+
+
+@pytest.mark.parametrize("query", ["", "?", "install", "helm install", "a release note", "証明書", "::", "x" * 2000])
+def test_what_follows_each_other_by_chance_is_not_looked_for(query: str) -> None:
+    assert phrase_of(query) is None
+
+
+@given(st.text(max_size=80), st.text(max_size=200))
+def test_any_question_and_any_text_can_be_compared(query: str, text: str) -> None:
+    phrase = phrase_of(query)
+    if phrase is not None:
+        assert phrase.is_in(f"{text}\n{query}\n{text}") or not query.isascii()
