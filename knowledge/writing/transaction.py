@@ -30,6 +30,7 @@ from knowledge.writing.files.recovery import Recovery, Rejoin
 from knowledge.writing.files.save_watch import SaveWatch
 from knowledge.writing.files.stale_save import NEAR, Lineage, Stale, half_written
 from knowledge.writing.files.swap import Save, StagedChange, Swap
+from knowledge.writing.files.unwatched_writes import written_lately
 from knowledge.writing.locks.page_locks import PageLocks
 from knowledge.writing.model import ActDone, ActWork, PageAct, Rehearsed
 
@@ -151,8 +152,18 @@ class Transaction:
             return True
 
     async def watch(self) -> None:
-        """Keep checking pages for some seconds after they were written here. Runs until it is cancelled."""
-        await self._watch.run()
+        """Keep checking pages for some seconds after they were written here. Runs until it is cancelled.
+
+        Pages that were written just before are checked, too: the process that wrote them may have been killed.
+        """
+        await self._watch.run(self._written_lately)
+
+    async def _written_lately(self) -> Sequence[str]:
+        try:
+            return await written_lately(self._ledger, self._now())
+        except KnowledgeError:  # what this process writes is watched all the same
+            log.warning("cannot look for pages that were written lately", exc_info=True)
+            return ()
 
     @asynccontextmanager
     async def _writing(self, paths: Sequence[str]) -> AsyncIterator[_Leftovers]:

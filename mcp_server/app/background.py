@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from knowledge.history import retention as ledger_retention
     from knowledge.outbox import retention as outbox_retention
     from knowledge.search.use import store as use_store
+    from knowledge.writing.files import unwatched_writes
     from mcp_server.app import retention
     from mcp_server.app.factories import engines, index_service, journey_store, writer
     from mcp_server.app.freshness import copy_update
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mcp_server.runs import resume
 else:
     use_store = LateModule("knowledge.search.use.store")
+    unwatched_writes = LateModule("knowledge.writing.files.unwatched_writes")
     retention = LateModule("mcp_server.app.retention")
     copy_update = LateModule("mcp_server.app.freshness.copy_update")
     engines = LateModule("mcp_server.app.factories.engines")
@@ -133,6 +135,8 @@ class Background:
         while True:
             try:
                 await finish_acts(self.base)
+                if wait_s == FIRST_TIDY_S:
+                    await self.look_again()
                 if wait_s == TIDY_S:
                     await _load("mcp_server.app.factories.writer")
                     await writer.recovery_of(self.base.vault, self.base.state, self.base.locks, utc_now).sweep()
@@ -145,6 +149,18 @@ class Background:
                 logger.warning("cannot tidy up the ledger now", exc_info=True)
             await anyio.sleep(wait_s)
             wait_s = TIDY_S
+
+    async def look_again(self) -> None:
+        """Restore what editors saved over unknowingly while nobody watched the pages, because their writer was killed."""
+        base = self.base
+        if base.copy is not None:
+            return
+        await _load("knowledge.writing.files.unwatched_writes")
+        overwritten = await unwatched_writes.saved_over(base.vault, base.state.ledger, utc_now())
+        if overwritten or await unwatched_writes.written_lately(base.state.ledger, utc_now()):
+            await _load("mcp_server.app.factories.writer")
+            # With these parts, the watch of pages begins.
+            await self.services.outside_changes.note(overwritten)
 
     async def keep_copy(self) -> None:
         """Keep this machine's copy of pages in the database up to date, and take edits from it."""

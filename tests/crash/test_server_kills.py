@@ -52,6 +52,26 @@ async def test_a_server_that_is_killed_again_and_again_loses_nothing_that_it_ack
     assert len(acknowledged) > KILLS
 
 
+async def test_a_write_that_an_editor_saves_over_while_no_server_runs_is_back_once_one_does(tmp_path: Path) -> None:
+    """The killed server would have noticed the save of an old buffer within seconds."""
+    kb, state = tmp_path / "kb", tmp_path / "state"
+    kb.mkdir()
+    (kb / PAGE).write_text(START, encoding="utf-8")
+    settings = await let_in(Settings(kb=kb, state_dir=state))
+    acknowledged: list[str] = []
+    await _until_killed(settings, "r0", 4.0, [], acknowledged)
+    assert acknowledged
+    (kb / PAGE).write_text(START.replace("# Note\n", "# Note\n\nBy hand.\n"), encoding="utf-8")
+    code = "import sys; from mcp_server.__main__ import main; sys.exit(main())"
+    arguments = ["-c", code, "serve", "--kb", str(kb), "--state-dir", str(state)]
+    async with Client(stdio_client(StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT))) as client:
+        await client.call_tool("trust_status", {})
+        with anyio.fail_after(60):
+            while not set(acknowledged) <= set((kb / PAGE).read_text(encoding="utf-8").splitlines()):  # noqa: ASYNC110  a file
+                await anyio.sleep(0.05)
+    assert "By hand." in (kb / PAGE).read_text(encoding="utf-8")
+
+
 async def _until_killed(
     settings: Settings, name: str, after_s: float, asked: list[str], acknowledged: list[str]
 ) -> None:

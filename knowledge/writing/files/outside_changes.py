@@ -89,6 +89,12 @@ class OutsideChanges:
                 recorded.append(path)
         return OutsideRecord(recorded, max(0, len(rest) - room), failed)
 
+    async def note(self, paths: Sequence[str]) -> None:
+        """Bring these pages on record, and restore text that somebody overwrote unknowingly."""
+        failed: list[str] = []
+        for path in paths:
+            await self._done(self._note(path), path, failed)
+
     async def _done(self, work: Awaitable[bool | None], path: str, failed: list[str]) -> bool | None:
         """Return what `work` returns; if the page can't be read or locked, add it to `failed` and return False."""
         try:

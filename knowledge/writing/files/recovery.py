@@ -149,14 +149,16 @@ class Recovery:
     async def _end(self, intent: Intent) -> None:
         changes = intent.entry.changes
         remains = [await self._remains(change) for change in changes]
+        happened = any(one.happened for one in remains)
         for one in remains:
             if one.displaced is not None:
                 await self._keep(one.change.path, one.displaced)
-            # A save at the page that the act never saw is kept before anything else is done.
+            # A save at the page that the act never saw is kept before the act is merged with it. If the act is dropped, the save
+            # is recorded when the page is next checked: it may be from an old buffer, and have removed earlier acts unknowingly.
             is_save = one.page.revision not in {one.change.before, one.change.after}
-            if not one.happened and one.page.raw is not None and is_save:
+            if happened and not one.happened and one.page.raw is not None and is_save:
                 await self._keep(one.change.path, one.page.raw)
-        if any(one.happened for one in remains):
+        if happened:
             await self._complete(intent, remains)
         else:
             await self._ledger.drop(intent.id)

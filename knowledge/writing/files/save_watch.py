@@ -87,10 +87,11 @@ class SaveWatch:
             self._close(self._displaced)
         self._more.set()
 
-    async def run(self) -> None:
-        """Check until cancelled, then once more."""
+    async def run(self, lately: Callable[[], Awaitable[Iterable[str]]]) -> None:
+        """Check until cancelled, then once more. `lately` returns the pages that other processes have just written."""
         self._running = True
         try:
+            self.wrote(await lately())
             while True:
                 if not self._pages and not self._displaced:
                     await self._more.wait()

@@ -14,12 +14,13 @@ import anyio.lowlevel
 import pytest
 
 from knowledge.errors import InvalidPath, KeepsChanging, UnreadableDocument, UnwritableDocument
-from knowledge.history.ports import Ledger
-from knowledge.pages.vault import LARGEST_BYTES, revision_of
+from knowledge.history.ports import Intent, Ledger
+from knowledge.pages.vault import LARGEST_BYTES, Vault, revision_of
 from knowledge.writing.files.patience import LEAST_TRIES, ActPatience
+from knowledge.writing.files.unwatched_writes import saved_over
 from knowledge.writing.locks.page_locks import LONGEST_WAIT_S
 from knowledge.writing.model import ActWork, Contents, PageAct
-from tests.support.state.ledgers import contradiction, open_shared
+from tests.support.state.ledgers import change, contradiction, entry, open_shared
 from tests.support.state.memory.ledger import MemoryLedger
 from tests.support.writing.acts import (
     ADA,
@@ -27,6 +28,7 @@ from tests.support.writing.acts import (
     adapting,
     appending,
     checked,
+    now,
     rejoin,
     save_as_new,
     save_in_place,
@@ -569,6 +571,43 @@ async def test_an_editor_that_has_the_displaced_file_open_loses_nothing(world: W
         group.cancel_scope.cancel()
     assert world.read(PAGE) == late + b"Ours.\n"
     assert late in await world.lineage(PAGE)
+
+
+async def test_a_save_over_a_write_of_a_process_that_was_killed_is_noticed_by_the_next_one(world: World) -> None:
+    """The killed process would have checked the page for some seconds. No test had an editor beside kills."""
+    world.put(PAGE, TEXT)
+    await world.acts.run(appending(PAGE, b"Ours."))
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.beside().acts.watch)
+        await anyio.lowlevel.checkpoint()
+        save_as_new(world.root / PAGE, TEXT + b"By hand.\n")
+        assert await _until(lambda: b"Ours." in (world.read(PAGE) or b""))
+        group.cancel_scope.cancel()
+    assert set((world.read(PAGE) or b"").splitlines()) == {*TEXT.splitlines(), b"Ours.", b"By hand."}
+
+
+async def test_pages_saved_over_since_the_last_act_are_found(world: World) -> None:
+    world.put(PAGE, TEXT)
+    await world.acts.run(setting({PAGE: TEXT + b"Ours.\n", "other.md": b"# Other\n", "gone.md": b"# Gone\n"}))
+    assert await saved_over(Vault.open(world.root), world.ledger, now()) == []
+    save_as_new(world.root / PAGE, TEXT)
+    (world.root / "gone.md").unlink()
+    assert await saved_over(Vault.open(world.root), world.ledger, now()) == [PAGE]
+    await world.acts.note_outside(PAGE)
+    assert b"Ours." in (world.read(PAGE) or b"")
+    assert await saved_over(Vault.open(world.root), world.ledger, now()) == []
+
+
+async def test_a_save_over_acts_of_a_process_that_was_killed_in_its_next_act_does_not_remove_them(world: World) -> None:
+    world.put(PAGE, TEXT)
+    await world.acts.run(appending(PAGE, b"Ours."))
+    written = world.read(PAGE) or b""
+    left = entry(change(PAGE, written, written + b"Never written.\n"))
+    await world.ledger.intend(Intent("left", now(), left), [written, written + b"Never written.\n"])
+    save_as_new(world.root / PAGE, TEXT + b"By hand.\n")
+    assert await world.acts.recovery.finish_all() == 1
+    await world.beside().acts.note_outside(PAGE)
+    assert set((world.read(PAGE) or b"").splitlines()) == {*TEXT.splitlines(), b"Ours.", b"By hand."}
 
 
 async def test_one_look_that_goes_wrong_does_not_end_the_watch(world: World, caplog: pytest.LogCaptureFixture) -> None:
