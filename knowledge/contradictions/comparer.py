@@ -24,6 +24,7 @@ from knowledge.merge.model import Contradiction
 from knowledge.offload import InlineRunner, StepRunner
 from knowledge.pages.own_pages import OwnPages, indexes_above
 from knowledge.pages.vault import Vault
+from knowledge.writing.related.moved_dismissals import moved_dismissals
 from knowledge.writing.related.target_page import PageLookup
 
 MOST_FLAGS = 10_000
@@ -106,7 +107,12 @@ class PageComparer:
             except KnowledgeError as error:
                 log.info("%s and %s are not compared for contradictions: %s", page.path, path, error)
         known = await self._on_record(page.path) if found else frozenset()
-        return [one for name, one in found.items() if name not in known]
+        new = [one for name, one in found.items() if name not in known]
+        moved = await moved_dismissals(self._ledger, self._is_gone, new)
+        return [one for one in new if one.pair not in moved]
+
+    def _is_gone(self, path: str) -> bool:
+        return self._vault.find(path) is None
 
     async def _on_record(self, path: str) -> frozenset[tuple[frozenset[str], bytes]]:
         lists = [await self._ledger.flags(path, limit=MOST_FLAGS, dismissed=dismissed) for dismissed in (False, True)]

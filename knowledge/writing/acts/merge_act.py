@@ -30,6 +30,7 @@ from knowledge.writing.acts.merge_work import (
 )
 from knowledge.writing.answers import join_notes
 from knowledge.writing.model import ActWork, Contents, PageAct
+from knowledge.writing.related.moved_dismissals import moved_dismissals
 from knowledge.writing.related.target_page import PageLookup, text_of
 from knowledge.writing.requests import MergeRequest
 
@@ -177,6 +178,15 @@ class MergeActs:
         dismissals = {} if raw is None else await self._ledger.dismissals(path)
         revision = None if raw is None else revision_of(raw)
         known = _MergeInputs(request, revision, tuple(verified), tracked, dismissals)
+        work = await self._computed(known, raw, similarity)
+        if moved := await moved_dismissals(self._ledger, self._pages.is_gone, work.contradictions):
+            work = await self._computed(replace(known, dismissals={**moved, **dismissals}), raw, similarity)
+        return work
+
+    async def _computed(
+        self, known: _MergeInputs, raw: bytes | None, similarity: Similarity | None
+    ) -> ActWork[MergeOutcome]:
+        request, path = known.request, known.request.path
         if known not in self._known:
             basis = await self._basis(known, raw, similarity)
             step = merge_into_new_page if raw is None else merge_into_page

@@ -83,6 +83,10 @@ class PageLookup:
         """
         return await self._names.locate(name)
 
+    def is_gone(self, path: str) -> bool:
+        """Return whether no page is at `path`."""
+        return self._vault.find(path) is None
+
     async def target(self, name: str) -> Target:
         """Return the target of a merge into `name`.
 

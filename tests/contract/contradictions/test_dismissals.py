@@ -76,6 +76,23 @@ async def test_a_host_may_propose_a_dismissal_and_only_a_person_makes_it(setting
         assert (body["proposal"], body["intent"]) == (waits["proposal"]["id"], "two services”")
 
 
+async def test_a_dismissal_counts_for_a_page_that_somebody_moved_in_a_file_manager(settings: Settings) -> None:
+    async with writing(settings) as host:
+        await claim(host)
+        (found,) = await contradictions(host)
+        await host.app.services.contradictions.dismiss(found["id"], "existing", by="ana", reason="it is 64")
+        (settings.kb / LIMITS).rename(settings.kb / "quotas.md")
+        sent = {"section": "Limits", "source": "wiki:limits", "base_revision": await host.revision("quotas.md")}
+        answer = await host.merge("quotas.md", CLAIM, **sent)
+        assert [block["verdict"] for block in answer["blocks"]] == ["retain"]
+        assert "ana kept the existing text" in answer["blocks"][0]["reason"]
+        other = await host.merge("quotas.md", CLAIM.replace("32", "16"), **sent)
+        assert [block["verdict"] for block in other["blocks"]] == ["flag"]
+        # While the page is there as well, nobody has decided about its copy.
+        (settings.kb / LIMITS).write_text(TEXT, encoding="utf-8")
+        assert [block["verdict"] for block in (await host.merge("quotas.md", CLAIM, **sent))["blocks"]] == ["flag"]
+
+
 async def test_a_claim_that_a_person_let_stand_beside_another_is_written_and_not_flagged_again(
     settings: Settings,
 ) -> None:

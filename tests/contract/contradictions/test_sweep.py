@@ -52,6 +52,17 @@ def test_a_sweep_finds_contradictions_between_pages_the_most_certain_first(ann: 
     assert (here["pages"], here["contradictions"]) == (1, [second])
 
 
+def test_a_dismissed_contradiction_is_not_found_again_when_a_page_was_moved_in_a_file_manager(ann: Person) -> None:
+    first, second = json.loads(ann.here("check", "--json").stdout)["contradictions"]
+    with ann.at("contradictions", "dismiss", str(first["id"]), "--reason", "two services") as screen:
+        screen.until("type the number of the contradiction:")
+        screen.type(f"{first['id']}\n")
+        assert screen.left() == 0
+    (ann.kb / "ops").mkdir()
+    (ann.kb / "guides/operations.md").rename(ann.kb / "ops/run.md")
+    assert json.loads(ann.here("check", "--json").stdout)["contradictions"] == [second]
+
+
 def test_excluded_pages_and_templates_are_compared_with_nothing_and_stay_in_search(ann: Person) -> None:
     """Decision 103."""
     write(ann.kb, {"_index.md": "---\nexclude: [wiki]\n---\n# Home\n", "_templates/mail.md": PAGES["services/mail.md"]})
