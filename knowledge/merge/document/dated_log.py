@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from itertools import pairwise
 from typing import NamedTuple
 
-from knowledge.merge.claims.lexicon import MONTHS
+from knowledge.merge.claims.lexicon import MONTHS, WEEKDAYS
 from knowledge.merge.document.units import BOM, cut, split_lines, units
 from knowledge.merge.model import CutDocument, DocumentPiece
 from knowledge.pages.markdown.inline import plain
@@ -16,13 +16,21 @@ from knowledge.pages.markdown.inline import plain
 ENTRIES = 2
 """Dated headings, or dated items, from which a page counts as a log even if its front matter does not say so."""
 
-_MONTHS = (
-    "jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|m\u00e4rz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
-    "|sep(?:t(?:ember)?)?|o[ck]t(?:ober)?|nov(?:ember)?|de[cz](?:ember)?"
+_MONTHS = "|".join(sorted(map(re.escape, MONTHS), key=len, reverse=True))
+_WEEKDAYS = "|".join(
+    (
+        *map(re.escape, WEEKDAYS),
+        "mon|tues?|wed|thu(?:rs?)?|fri|sat|sun|mo|di|mi|do|fr|sa|so",
+        "lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche",
+        "lunes|martes|mi\u00e9rcoles|jueves|viernes|s\u00e1bado|domingo",
+    )
 )
 _DATE = (
-    rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}|\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:{_MONTHS})\.?,?\s+\d{{4}}"
-    rf"|(?:{_MONTHS})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}})(?:[T ,]+\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?(?:Z|UTC))?)?"
+    rf"(?:(?:{_WEEKDAYS})\b[.,]?[ \t]+)?"
+    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}\u5e74\d{1,2}\u6708\d{1,2}\u65e5|\d{1,2}[/.]\d{1,2}[/.]\d{4}"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|er|\.)?\s+(?:de\s+)?(?:{_MONTHS})\b\.?,?\s+(?:de\s+)?\d{{4}}"
+    rf"|(?:{_MONTHS})\b\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}})"
+    r"(?:[T ,]+\d{1,2}:\d{2}(?::\d{2})?(?:\s?(?:Z|UTC))?)?"
 )
 _LABEL = (
     r"(?:updates?|updated|edit(?:ed)?|notes?|news|log|entry|added|status|meeting|weekly|daily|standup|sync|new information|addendum|"
@@ -42,8 +50,12 @@ _SAID_AT = re.compile(
     re.IGNORECASE,
 )
 _DATED_NAME = re.compile(r"(?<!\d)(?:19|20)\d\d(?:[-_./]?(?:0[1-9]|1[0-2])(?:[-_./]?[0-3]\d)?|[-_.]?[Ww][0-5]\d)(?!\d)")
-_LOG_NAME = re.compile(r"(?:changelog|changes|history|news|release[-_ ]?notes|releases|journal|diary)$", re.IGNORECASE)
-_ISO = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})")
+_LOG_NAME = re.compile(
+    r"(?:(?:change|dev|lab|ops|work)?[-_ ]?logs?|logbook|changes|history|news|release[-_ ]?notes|releases|journal|diary"
+    r"|standups?|logbuch|tagebuch)$",
+    re.IGNORECASE,
+)
+_ISO = re.compile(r"(\d{4})[-/.\u5e74](\d{1,2})[-/.\u6708](\d{1,2})")
 
 
 class Unwrapped(NamedTuple):
@@ -90,7 +102,10 @@ def is_log(page: CutDocument) -> bool:
 def is_dated_name(path: str) -> bool:
     """Return whether a path marks its page as dated or a log: it holds a year, month, week or day, or a name like `changelog`."""
     name = path.rpartition("/")[2].rpartition(".")[0]
-    return _DATED_NAME.search(path) is not None or _LOG_NAME.match(name) is not None
+    if _DATED_NAME.search(path) is not None or _LOG_NAME.match(name) is not None:
+        return True
+    # `28-11-2026`, `28 Nov 2026`, `28-de-noviembre-de-2026`
+    return any(dated_heading(re.sub(r"[-_]", mark, name)) is not None for mark in (" ", "."))
 
 
 def newest_first(page: CutDocument) -> bool:

@@ -369,13 +369,28 @@ def test_logs_are_told_from_pages() -> None:
 
 @pytest.mark.parametrize(
     "heading",
-    ["## 2026-11-21", "## Update 2026-11-21", "## 21 November 2026", "### Notes from Nov 21, 2026", "## [2026-11-21]"],
+    [
+        "## 2026-11-21",
+        "## Update 2026-11-21",
+        "## 21 November 2026",
+        "### Notes from Nov 21, 2026",
+        "## [2026-11-21]",
+        "# Saturday, November 21, 2026",
+        "# Sat 21 Nov 2026",
+        "# Samstag, 21. November 2026",
+        "# samedi 21 novembre 2026",
+        "# 21 de noviembre de 2026",
+        "# 21/11/2026",
+        "# 2026\u5e7411\u670821\u65e5",
+    ],
 )
 def test_a_heading_that_is_a_date_is_known(heading: str) -> None:
     assert dated_heading(heading)
 
 
-@pytest.mark.parametrize("heading", ["## Release 2026-11-21", "## Plans for 2026", "## Updates of packages", "## 3.11"])
+@pytest.mark.parametrize(
+    "heading", ["## Release 2026-11-21", "## Plans for 2026", "## Updates of packages", "## 3.11", "## Sun 2026"]
+)
 def test_a_heading_that_says_more_is_none(heading: str) -> None:
     assert dated_heading(heading) is None
 
