@@ -17,10 +17,12 @@ from knowledge.pages.map_view import readable
 from knowledge.pages.markdown.blocks import Block, Scan, scan
 from knowledge.pages.markdown.conflict_markers import conflict_lines
 from knowledge.pages.markdown.inline import (
+    ATTRIBUTES,
     inline_tags,
     link_targets,
     plain,
     quoted_targets,
+    without_attributes,
     without_code,
     without_comments,
 )
@@ -80,8 +82,6 @@ class Document:
     blocks: tuple[Block, ...] = field(default=(), repr=False, compare=False)
 
 
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*((?:[#.][^\s{}]+\s*)+)\}\s*#*\s*$")
-"""The attributes that many site generators take at the end of a heading: `{#id .class}`."""
 _WORDS = re.compile(r"\w+")
 LONGEST_COMPARED = 200
 MOST_CONFLICTS = 5
@@ -184,7 +184,9 @@ def find_heading(path: str, headings: Sequence[Heading], name: str) -> Heading:
     if not found:
         by_id = name.strip().strip("{}").lstrip("#").casefold()
         found = [
-            h for h in headings if (own := _ATTRIBUTES.search(h.text)) and f"#{by_id}" in own[1].casefold().split()
+            h
+            for h in headings
+            if (own := ATTRIBUTES.search(h.text)) and f"#{by_id}" in (own[1] or f"#{own[2]}").casefold().split()
         ]
     if not found or not wanted:
         raise NoSuchSection(path, name, _most_similar(headings, name))
@@ -212,7 +214,7 @@ def _folded(text: str) -> str:
 
 def _bare(text: str) -> str:
     """Return a heading's path for comparison: only its words and plain punctuation, without a closing colon or full stop."""
-    parts = [plain(_ATTRIBUTES.sub("", part).strip().lstrip("#")) for part in ascii_punctuation(text).split(">")]
+    parts = [plain(without_attributes(part).strip().lstrip("#")) for part in ascii_punctuation(text).split(">")]
     return HEADING_SEPARATOR.join(part.rstrip(" .:#").casefold() for part in parts).strip()
 
 

@@ -13,6 +13,7 @@ import anyio
 from knowledge.errors import BadCursor, NoSuchPath
 from knowledge.pages.claim_source import authority_of
 from knowledge.pages.map_view import MapEntry
+from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import clean_path
 from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, SearchAnswer, SearchMode
 from knowledge.search.canvas_search import CanvasSearch, FoundCanvas, note_on_canvases
@@ -431,7 +432,11 @@ class Finder:
         found = [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
         files = {match.doc for match in found if match.by == "path"}
         records = await self._index.records(files) if files else {}
-        titled = {doc for doc, record in records.items() if name_key(record.title) == name_key(name)}
+        titled = {
+            doc
+            for doc, record in records.items()
+            if name_key(name) in (name_key(record.title), name_key(without_attributes(record.title)))
+        }
         # Titles are what people read, and many files have the same name (`index.md`, `faq.md`). A path that was given in full
         # stays first.
         return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, PageLink, joined, parent, without_suffix
 
 if TYPE_CHECKING:
@@ -34,13 +35,18 @@ def name_key(name: str) -> str:
 
 
 def names_of(record: DocumentRecord) -> frozenset[Name]:
-    """Return every name of the document; each heading gives two: its own text, and its full path."""
-    names = [Name(name_key(record.title), 2, 0, None)]
+    """Return every name of the document; each heading gives two: its own text, and its full path.
+
+    A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them.
+    """
+    names = [Name(name_key(shown), 2, 0, None) for shown in (record.title, without_attributes(record.title))]
     for rank, shown in ((0, record.path), (1, record.path.rpartition("/")[2])):
         names += [Name(name_key(shown), rank, 0, None), Name(name_key(without_suffix(shown)), rank, 1, None)]
     names += [Name(name_key(alias), 3, position, None) for position, alias in enumerate(record.aliases)]
     for position, section in enumerate(record.sections):
-        for heading in (section, section.rpartition(HEADING_SEPARATOR)[2]):
+        parts = section.split(HEADING_SEPARATOR)
+        bare = [without_attributes(part) for part in parts]
+        for heading in (section, parts[-1], HEADING_SEPARATOR.join(bare), bare[-1]):
             names.append(Name(name_key(heading), 4, position, section))
     return frozenset(name for name in names if name.key)
 

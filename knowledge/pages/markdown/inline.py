@@ -42,6 +42,15 @@ _BLOCK_MARK = re.compile(r"^\s{0,3}(?:#{1,6}\s+|>\s?|[-*+]\s+(?:\[[ xX]\]\s+)?)"
 _RULE = re.compile(r"\s*(?:`{3,}.*|~{3,}.*|[|\s:-]*-{3,}[|\s:-]*)")
 
 
+ATTRIBUTES = re.compile(r"\s*\{(?::?\s*((?:[#.][^\s{}]+\s*)+)|/\*?\s*([\w-]+)\s*\*?/)\}\s*#*\s*$")
+"""What many site generators take at the end of a heading: `{#id .class}`, and `{/*id*/}` in MDX, also without its markup."""
+
+
+def without_attributes(text: str) -> str:
+    """Return a heading without the attributes at its end, as people read it."""
+    return ATTRIBUTES.sub("", text) if "{" in text else text
+
+
 def plain(text: str, *, keep_html: bool = False) -> str:
     """Return `text` without its markup: the labels of links, the descriptions of images, no emphasis, code without backticks.
 

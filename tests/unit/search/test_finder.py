@@ -387,6 +387,21 @@ async def test_of_files_with_the_same_name_the_one_with_the_title_comes_first(tm
     assert (await paths(base, "c/faq.md"))[0] == "c/faq.md"
 
 
+@pytest.mark.parametrize("mark", ["{#translations}", "{#translations .wide}", "{/*translations*/}"])
+@pytest.mark.parametrize("name", ["Traductions", "Langues disponibles", "Traductions > Langues disponibles"])
+async def test_a_title_or_heading_is_found_without_its_attributes_for_a_site_generator(
+    tmp_path: Path, name: str, mark: str
+) -> None:
+    """VitePress, Hugo, Docusaurus and MDX name the anchor at the end of the heading; people ask for the words before it."""
+    page = f"# Traductions {mark}\n\nUne page.\n\n## Langues disponibles {mark}\n\nDix.\n"
+    other = "# Guide\n\nTraductions, langues disponibles, traductions et langues disponibles.\n"
+    base = Base(write(tmp_path / "kb", {"a/index.md": page, "b.md": other}))
+    await base.index_all()
+    answer = await base.finder.search(name)
+    assert answer.hits[0].path == "a/index.md"
+    assert answer.scent.level == "sufficient"
+
+
 async def test_of_pages_with_the_same_alias_the_one_about_it_comes_first(tmp_path: Path) -> None:
     front = "---\naliases: [undo]\n---\n"
     pages = {
