@@ -212,6 +212,7 @@ class Finder:
             directory=place,
             navigation=route.mode == "navigation",
             continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
+            filtered_out=docs is not None and not docs and chosen != Filters(path=place),
         )
         notes = [*ranking.notes, *await self._index_notes()]
         if question.gap:

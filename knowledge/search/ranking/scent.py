@@ -15,6 +15,7 @@ from statistics import fmean
 from knowledge.index.ports import Scored
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
+from knowledge.search.query.analysis import is_stop_word
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
@@ -55,6 +56,8 @@ LONGEST_STEP = 150
 MOST_WORDS = 4
 SHORTEST_WORD = 4
 MOST_MISSING = 3
+_USUAL_LANGUAGES = ("en", "de", "fr", "es")
+"""Languages whose stop words are not shown. Those of all languages have too many words that mean something in another one."""
 _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 
@@ -269,15 +272,18 @@ def judge(
     directory: str,
     navigation: bool = False,
     continued: float | None = None,
+    filtered_out: bool = False,
 ) -> Scent:
     """Return the scent of an answer that shows the chunks `places`, best first, from a search in `directory`.
 
     With `navigation` the question asks for a page and not for a passage, so the next call reads that page. `continued` is the score of
-    the first shown page if better chunks were shown before.
+    the first shown page if better chunks were shown before. `filtered_out` if no page passes the filters of the search.
     """
     if not places:
+        found = "no page passes the filters" if filtered_out else "nothing matches"
         waiting = "" if indexed else "; indexing is not finished, so ask again soon"
-        return Scent("lost", f"nothing matches{waiting}", f"kb_map({_directory_of(directory)!r}) shows what exists")
+        map_call = f"kb_map({_directory_of(directory)!r}) shows what exists"
+        return Scent("lost" if indexed else "partial", f"{found}{waiting}", map_call)
     level = level_of(signs, continued, indexed=indexed)
     reason = _reason(signs, indexed=indexed, continued=continued is not None)
     if level == "sufficient":
@@ -344,7 +350,12 @@ def _look_around(places: Sequence[ShownChunk]) -> str:
     directories = Counter(_directory_of(place.path) for place in places)
     best = max(directories, key=lambda directory: directories[directory])  # the first of equals has the best hit
     headings = [place.section.rpartition(" > ")[2] for place in places if _directory_of(place.path) == best]
-    counted = Counter(word for heading in headings for word in dict.fromkeys(_WORD.findall(heading.lower())))
+    counted = Counter(
+        word
+        for heading in headings
+        for word in dict.fromkeys(_WORD.findall(heading.lower()))
+        if not is_stop_word(word, _USUAL_LANGUAGES)
+    )
     used = [word for word, _ in counted.most_common(MOST_WORDS)]
     call = f"kb_map({best!r})"
     # As many words as fit: the length of a next step is bounded, because the answer's tokens are.

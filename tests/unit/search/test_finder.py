@@ -196,6 +196,7 @@ async def test_a_page_that_the_question_names_is_the_first_hit_although_others_h
         "where is the page shipping", mode="navigation", filters=Filters(tags=("none",))
     )
     assert (list(filtered.hits), filtered.scent.level) == ([], "lost")
+    assert filtered.scent.reason == "no page passes the filters"
 
 
 async def test_the_weights_are_asked_with_each_search(base: Base) -> None:

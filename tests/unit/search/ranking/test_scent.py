@@ -69,8 +69,16 @@ def test_nothing_found_is_lost_and_the_map_is_next() -> None:
     assert told(POOR, [], directory="guides") == ("lost", "kb_map('guides') shows what exists")
 
 
-def test_nothing_found_while_indexing_goes_on_says_to_ask_again() -> None:
-    assert "ask again" in judge(POOR, [], indexed=False, directory="").reason
+def test_nothing_found_while_indexing_goes_on_is_not_lost_and_says_to_ask_again() -> None:
+    """The page that answers may be one of those that are not indexed yet."""
+    scent = judge(POOR, [], indexed=False, directory="")
+    assert scent.level == "partial"
+    assert "ask again" in scent.reason
+
+
+def test_an_answer_that_filters_left_empty_says_that_they_did() -> None:
+    scent = judge(POOR, [], indexed=True, directory="", filtered_out=True)
+    assert (scent.level, scent.reason) == ("lost", "no page passes the filters")
 
 
 def test_an_exact_name_suffices_whatever_else_is_known() -> None:
@@ -101,10 +109,10 @@ def test_a_doubtful_answer_from_a_short_page_has_the_page_read_whole() -> None:
 def test_a_lost_question_is_sent_to_the_directory_with_most_hits_and_told_its_words() -> None:
     at = [
         ShownChunk("team.md", ""),
-        ShownChunk("ops/keys.md", "Keys > Rotate them"),
+        ShownChunk("ops/keys.md", "Keys > Rotate them with care"),
         ShownChunk("ops/vault.md", "Rotate"),
     ]
-    assert told(POOR, at) == ("lost", "kb_map('ops'); its pages mention rotate, them")
+    assert told(POOR, at) == ("lost", "kb_map('ops'); its pages mention rotate, care")
 
 
 def test_words_that_nothing_has_are_named_in_the_reason() -> None:
