@@ -508,7 +508,8 @@ class IndexStore(Protocol):
         """Prepare the store for `identity`: True if its content stays, False if it was emptied (a new generation).
 
         If only the embedder differs and there are documents, the vectors stay in use, and `identity` becomes `coming`. Vectors that
-        were made for another coming identity are dropped.
+        were made for another coming identity are dropped. If the recipe differs as well, the vectors of the wanted embedder stay as
+        supplied ones, and it becomes `coming`: texts that are the same need no new vector.
         """
         ...
 

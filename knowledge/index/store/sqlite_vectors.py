@@ -54,6 +54,23 @@ def want(identity: IndexIdentity, c: apsw.Connection) -> None:
     c.execute("UPDATE meta SET coming_embedder = ?, coming_dimensions = ?", coming)
 
 
+def set_aside(identity: IndexIdentity, c: apsw.Connection) -> tuple[str, int] | None:
+    """Keep the vectors of the wanted embedder as supplied ones, before an index for `identity` is emptied.
+
+    Returns that embedder and the length of its vectors. Returns None and keeps nothing if `identity` is for the same vectors, or
+    for none: then all are made again.
+    """
+    found = space(c)
+    wanted = found.wanted
+    if not identity.embedder or not wanted.embedder or wanted.same_vectors(identity):
+        return None
+    if found.coming is None:
+        c.execute(
+            "INSERT OR REPLACE INTO coming SELECT digest, half, code.code FROM code JOIN vector USING (seq) WHERE half != x''"
+        )
+    return wanted.embedder, wanted.dimensions
+
+
 def lacking(after: int, limit: int, c: apsw.Connection) -> Sequence[LackingRow]:
     """Return at most `limit` chunks above `after` without a vector of the wanted embedder."""
     rows: Any = c.execute(

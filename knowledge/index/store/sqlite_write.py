@@ -34,7 +34,7 @@ RECORD_COLUMNS = (
 _FIRST_COLUMN = itemgetter(0)
 _DECODER = json.JSONDecoder()
 EMPTIED = (
-    *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector", "coming"),
+    *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector"),
     *("removal", "directory", "vocabulary"),
 )
 
@@ -68,13 +68,16 @@ def begin(identity: IndexIdentity, c: apsw.Connection) -> bool:
     if found.recipe == identity.recipe and (found.same_vectors(identity) or filled):
         sqlite_vectors.want(identity, c)
         return True
+    kept = sqlite_vectors.set_aside(identity, c) if filled else None
+    if kept is None:
+        c.execute("DELETE FROM coming")
     for table in EMPTIED:
         c.execute(f"DELETE FROM {table}")  # noqa: S608 - our own table names
     c.execute("INSERT INTO directory VALUES ('', NULL, 0, 0)")
     c.execute(
         "UPDATE meta SET generation = lower(hex(randomblob(8))), total = 0, embedder = ?, dimensions = ?, recipe = ?, "
-        "coming_embedder = NULL, coming_dimensions = NULL",
-        (identity.embedder, identity.dimensions, identity.recipe),
+        "coming_embedder = ?, coming_dimensions = ?",
+        (identity.embedder, identity.dimensions, identity.recipe, *(kept or (None, None))),
     )
     c.execute("UPDATE meta SET space = generation")
     return False

@@ -105,6 +105,48 @@ async def test_what_is_stored_meanwhile_lacks_its_new_vector_and_is_found_by_goi
     assert await store.swap(fence=1)
 
 
+FALLBACK = IndexIdentity("at once", 256, 2)
+"""What an index starts with that was emptied because the program stores pages in another way now."""
+
+
+async def test_after_an_upgrade_only_changed_texts_need_a_new_vector(store: IndexStore) -> None:
+    """A transformer takes hours for a large folder, and an endpoint costs money."""
+    await store.apply([page("a.md", "one", "two")], fence=1)
+    assert not await store.begin(FALLBACK)
+    wanted = replace(IDENTITY, recipe=2)
+    assert (await store.space()).coming == wanted
+    await store.apply([page("a.md", "one", "changed")], fence=1)
+    assert await store.begin(wanted)
+    assert [row.text for row in await lacking(store)] == ["changed"]
+    assert await store.renewal() == Progress(1, 2)
+    await supply(store, await lacking(store), of=wanted)
+    assert await store.swap(fence=1)
+    assert ((await store.space()).identity, (await store.space()).coming) == (wanted, None)
+    assert (await halves(store))["one"] == digest("one") * 32
+
+
+async def test_an_upgrade_during_a_change_keeps_the_vectors_that_were_made_so_far(store: IndexStore) -> None:
+    await store.apply([page("a.md", "one", "two")], fence=1)
+    await store.begin(OTHER)
+    await supply(store, (await lacking(store))[:1])
+    await store.begin(FALLBACK)
+    await store.apply([page("a.md", "one", "two")], fence=1)
+    assert await store.begin(replace(OTHER, recipe=2))
+    assert [row.text for row in await lacking(store)] == ["two"]
+
+
+async def test_a_rebuild_that_was_asked_for_and_another_embedder_keep_no_vectors(store: IndexStore) -> None:
+    await store.apply([page("a.md", "one")], fence=1)
+    await store.begin(IndexIdentity("", 0, 0))
+    assert (await store.space()).coming is None
+    await store.begin(IDENTITY)
+    await store.apply([page("a.md", "one")], fence=1)
+    await store.begin(FALLBACK)
+    await store.apply([page("a.md", "one")], fence=1)
+    await store.begin(replace(OTHER, recipe=2))
+    assert [row.text for row in await lacking(store)] == ["one"]
+
+
 async def test_going_back_to_the_serving_embedder_drops_what_was_coming(store: IndexStore) -> None:
     await store.apply([page("a.md", "one")], fence=1)
     space = await store.space()
@@ -142,13 +184,13 @@ async def test_an_empty_index_takes_another_embedder_at_once(store: IndexStore) 
     assert (await store.space()).coming is None
 
 
-async def test_another_recipe_starts_over_whatever_is_coming(store: IndexStore) -> None:
+async def test_another_recipe_starts_over_and_what_is_coming_still_comes(store: IndexStore) -> None:
     await store.apply([page("a.md", "one")], fence=1)
     await store.begin(OTHER)
     await supply(store, await lacking(store))
     assert not await store.begin(replace(IDENTITY, recipe=2))
     space = await store.space()
-    assert (space.identity, space.coming) == (replace(IDENTITY, recipe=2), None)
+    assert (space.identity, space.coming) == (replace(IDENTITY, recipe=2), replace(OTHER, recipe=2))
     assert space.position == await store.position()
     assert await lacking(store) == []
 

@@ -69,13 +69,24 @@ class MemoryIndexStore:
         """Return whether the contents stay; if not, it is now empty and has another generation."""
         same = self._identity.same_vectors(identity)
         if self._identity.recipe != identity.recipe or not (same or self._entries):
+            self._set_aside(identity)
             self._generation = self._space = secrets.token_hex(8)
-            self._identity, self._coming, self._supplied = identity, None, {}
+            self._identity = identity
             self._entries, self._removals, self._total = {}, [], 0
             return False
         if not (await self.space()).wanted.same_vectors(identity):
             self._coming, self._supplied = None if same else identity, {}
         return True
+
+    def _set_aside(self, identity: IndexIdentity) -> None:
+        wanted = self._coming or self._identity
+        if not self._entries or not identity.embedder or not wanted.embedder or wanted.same_vectors(identity):
+            self._coming, self._supplied = None, {}
+            return
+        if self._coming is None:
+            chunks = [chunk for entry in self._entries.values() for chunk in entry.chunks.values()]
+            self._supplied |= {chunk.digest: (chunk.half, chunk.code) for chunk in chunks if chunk.half}
+        self._coming = replace(wanted, recipe=identity.recipe)
 
     async def space(self) -> Space:
         """Return the embedder of its vectors, and the wanted one."""
