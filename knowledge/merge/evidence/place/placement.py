@@ -624,12 +624,18 @@ class Placer:
         return found.line + len(split_lines(found.text)) - 1
 
     def last_written(self, end: int, parent: PageSection) -> int:
-        """Return the last visible piece before `end`, skipping link definitions and rules at the end."""
+        """Return the last visible piece before `end`, skipping link definitions and rules at the end.
+
+        A fence that is never closed is skipped with the heading of its subsection, so that it stays below that heading.
+        """
         at = end - 1
         pieces = self.page.pieces
         while at >= parent.first and (
             pieces[at].kind in ("blank", "break") or _closes_text(pieces[at]) or _swallows(pieces[at])
         ):
+            if _swallows(pieces[at]):
+                heading = next(one.heading for one in self.sections if one.first <= at < one.end)
+                at = heading if heading is not None and heading >= parent.first else at
             at -= 1
         return at
 

@@ -773,6 +773,13 @@ def test_nothing_is_put_into_a_fence_that_is_never_closed() -> None:
     assert plan.text.index("red fruit") < plan.text.index("```")
 
 
+@pytest.mark.parametrize("append", [True, False])
+def test_a_fence_that_is_never_closed_stays_below_its_heading(*, append: bool) -> None:
+    page = "# A\n\nText about apples.\n\n## 2026-11-27\n\nText.\n\n```\ncode\n"
+    plan = weighed("## Pears\n\nPears are green.\n", page=page, append=append)
+    assert plan.text == page.replace("## 2026", "## Pears\n\nPears are green.\n\n## 2026")
+
+
 def test_a_fence_that_would_swallow_what_follows_is_not_put_in() -> None:
     plan = weighed("## Limits\n\n```\nnever closed\n")
     assert words(plan) == ["retain"]
