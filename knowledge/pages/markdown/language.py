@@ -69,6 +69,14 @@ too."""
 VIETNAMESE_SHARE = 0.05
 """The share of letters in `_VIETNAMESE` from which a text counts as Vietnamese. Vietnamese texts have about 15 of
 them in 100 letters; a text in another language with a Vietnamese name has far fewer."""
+_TURKISH, _AZERBAIJANI = re.compile("[\u0131\u011f\u011e\u0130]"), re.compile("[\u0259\u018f]")
+"""Letters that among the known languages only Turkish has, and one by which Azerbaijani, which has them too, differs."""
+TURKISH_SHARE = 0.02
+"""The share of letters in `_TURKISH` from which a text without enough stop words of any language counts as Turkish. Turkish texts
+have about six of them in 100 letters, but few stop words, because much of what other languages say with words is in their endings."""
+FEWEST_TURKISH = 2
+_NOT_FINNISH = "\u00f5"
+"""A letter of Estonian, which shares stop words with Finnish."""
 TELLING_WEIGHT = 0.5
 MOST_TELLING = 6
 _LETTERS = re.compile(r"[^\W\d_]")
@@ -128,11 +136,15 @@ def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:
     """Return the language code of the beginning of `text`, "" if that is not clear.
 
     The text must have at least `fewest` stop words of the language, and these must outweigh those of any other language
-    by `lead`.
+    by `lead`; or it is in a script or has letters that only one language uses.
     """
     sample = text[:SAMPLE]
     if not sample.isascii() and (script := _by_script(sample)):
         return script
+    return _by_words(sample, fewest, lead) or ("tr" if _is_turkish(sample) else "")
+
+
+def _by_words(sample: str, fewest: int, lead: float) -> str:
     found = _WORD.findall(sample.casefold())
     known = [word for word in found if word in _WEIGHTS]
     if len(known) < fewest or len(known) < LEAST_SHARE * len(found):
@@ -145,6 +157,8 @@ def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:
         if language in hits:
             hits[language] += TELLING_WEIGHT * min(len(letters.findall(sample)), MOST_TELLING)
     best = max(hits, key=lambda language: (hits[language], language))
+    if best == "fi" and _NOT_FINNISH in sample.casefold():
+        return ""
     if lead and any(hits[best] - weight < lead for language, weight in hits.items() if language != best):
         return ""
     # That it is this language at all is judged by all its stop words, including those that it shares with other languages.
@@ -160,3 +174,8 @@ def _by_script(sample: str) -> str:
         if len(script.findall(sample)) > share * letters:
             return "fa" if language == "ar" and len(_PERSIAN.findall(sample)) > PERSIAN_SHARE * letters else language
     return "vi" if len(_VIETNAMESE.findall(sample)) > VIETNAMESE_SHARE * letters else ""
+
+
+def _is_turkish(sample: str) -> bool:
+    own = 0 if sample.isascii() or _AZERBAIJANI.search(sample) else len(_TURKISH.findall(sample))
+    return own >= max(FEWEST_TURKISH, TURKISH_SHARE * len(_LETTERS.findall(sample)))

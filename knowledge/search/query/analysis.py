@@ -6,9 +6,10 @@ and Burmese into syllables and pairs, Thai and Lao into pairs and triples of let
 `Analyzer(language).terms(text)` returns the words without stop words, stemmed: what a keyword index stores.
 
 Words keep their accents, so that the vocabulary reads as people write. Terms lose them after stemming (stemmers need
-them), so `cafe` finds `café`. Vietnamese, where a tone makes another word, has the word with its tone as a second term
-(kb/decisions/0118). Vowel points of Hebrew and Arabic, which few people type, are removed before stemming. An
-apostrophe separates words; what remains of it (`s`, `l`) are stop words.
+them), so `cafe` finds `café`. Vietnamese, where a tone makes another word, has the word with its tone as a second
+term (kb/decisions/0118); languages that change the ends of words have the beginning of each (kb/decisions/0133).
+Vowel points of Hebrew and Arabic, which few people type, are removed before stemming. An apostrophe separates words;
+what remains of it (`s`, `l`) are stop words.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ CACHED_STEMS = 100_000
 """Stems cached per language; computing one takes several times as long as looking it up."""
 CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
+BEGINNING_LETTERS = 5
 MOST_REMEMBERED = 8_000_000
 """Characters of text whose words are cached during a long run: what is indexed in a few seconds."""
 
@@ -90,6 +92,12 @@ _ALGORITHMS = {
     "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish",
     "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
+_WITH_BEGINNINGS = frozenset(_ALGORITHMS) - {"en", "id", "st"}
+"""Languages whose words change at their ends: all with a stemmer, without English, which changes little, and without those that
+change words at the front."""
+_BEGINNING_MARK = "\u02ba"
+"""Ends a beginning, so that it is no word. It is a letter to every engine."""
+_LETTERS_ONLY = re.compile(rf"(?:[^\W\d_]|[{_MARKS}])+")
 
 
 def words(text: str) -> list[str]:
@@ -212,18 +220,18 @@ class Analyzer:
         self.language = language
         self._stop = STOP_WORDS.get(language, frozenset())
         self._stems = _stems(language)
-        self._toned = _toned_words if language in _TONAL else None
+        self._second = _toned_words if language in _TONAL else _beginnings if language in _WITH_BEGINNINGS else None
 
     def terms(self, text: str) -> list[str]:
         """Return the stems of the words of `text`, in order, without stop words."""
         return list(map(self._stems.__getitem__, filterfalse(self._stop.__contains__, remembered_words(text))))
 
     def indexed_terms(self, text: str) -> list[str]:
-        """Return what an index stores: the terms, and in a language with tones each word with its tone as well."""
+        """Return what an index stores: the terms, then the words with their tones or their beginnings, if the language has either."""
         found = self.terms(text)
-        if self._toned is not None:
+        if self._second is not None:
             kept = filterfalse(self._stop.__contains__, remembered_words(text))
-            found += filter(None, map(self._toned.__getitem__, kept))
+            found += filter(None, map(self._second.__getitem__, kept))
         return found
 
 
@@ -241,6 +249,11 @@ def stem(word: str, language: str) -> str:
 def toned(word: str, language: str) -> str:
     """Return the second term for `word`, which keeps its tone; "" in a language without tones or for a plain word."""
     return "" if language not in _TONAL or word.isascii() else _toned_words[word]
+
+
+def beginning(word: str, language: str) -> str:
+    """Return the term for all words that begin like `word`; "" for a short word, and in a language that changes no endings."""
+    return _beginnings[word] if language in _WITH_BEGINNINGS else ""
 
 
 def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
@@ -317,6 +330,15 @@ def _with_tone(word: str) -> str:
 
 
 _toned_words = _Memory(_with_tone, CACHED_STEMS, LONGEST_WORD)
+
+
+def _beginning(word: str) -> str:
+    if len(word) < BEGINNING_LETTERS or _IS_UNSPACED.match(word) or not _LETTERS_ONLY.fullmatch(word):
+        return ""
+    return _without_accents(word)[:BEGINNING_LETTERS] + _BEGINNING_MARK
+
+
+_beginnings = _Memory(_beginning, CACHED_STEMS, LONGEST_WORD)
 
 
 @cache

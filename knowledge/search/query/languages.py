@@ -15,7 +15,7 @@ from knowledge.pages.markdown.language import (
     is_cyrillic,
     stop_words_in,
 )
-from knowledge.search.query.analysis import is_stop_word, stem, toned
+from knowledge.search.query.analysis import beginning, is_stop_word, stem, toned
 
 FLOOR = 0.05
 """The share of the pages that must be in a language for questions in an unclear language to be read in it too. A few pages are always
@@ -41,6 +41,8 @@ TIMES = 1.5
 WITHOUT_TONE = 0.4
 """The weight of a word without its tone, if the question has the tone. It finds pages that are written without
 tones, or with another tone."""
+BY_BEGINNING = 0.6
+"""The weight of words that only begin like the question's word. Chosen on 13 collections in eleven languages (kb/decisions/0133)."""
 SAME_LETTERS = frozenset({"zh", "ja"})
 
 
@@ -76,6 +78,8 @@ class QuestionLanguages:
                 found[as_written] = max(weight, found.get(as_written, 0.0))
                 share = WITHOUT_TONE
             found[term] = max(weight * share, found.get(term, 0.0))
+            if begun := beginning(word, language):
+                found[begun] = max(weight * BY_BEGINNING, found.get(begun, 0.0))
         return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.ports import QueryTerm, RanksPages, Scored
-from knowledge.search.query.analysis import stem, toned, words
+from knowledge.search.query.analysis import beginning, stem, toned, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import LOOKED_CHARACTERS, TermMatcher
 from knowledge.search.ranking.fusion import RRF_K
@@ -288,7 +288,7 @@ class Explainer:
         """
         weights, near = dict(term.alternatives), self._question.corrections.get(term.word, ())
         forms = {
-            word: max(weights.get(form, 0.0) for form in (stem(word, row.language), toned(word, row.language)))
+            word: max(weights.get(form(word, row.language), 0.0) for form in (stem, toned, beginning))
             for word in words(_text(row))
         }
         best = max(forms, key=lambda word: (forms[word], word == term.word, word in near))

@@ -8,6 +8,7 @@ from knowledge.pages.markdown.language import STOP_WORDS
 from knowledge.search.query import analysis
 from knowledge.search.query.analysis import (
     Analyzer,
+    beginning,
     forget_words,
     is_stop_word,
     remember_words,
@@ -80,10 +81,23 @@ def test_a_vietnamese_word_is_indexed_with_its_tone_and_without() -> None:
     assert analysis.analyzer("vi").terms("cơ sở") == ["co", "so"]
     assert {toned(word, "vi") for word in ("hòa", "hoà", "ho\u0300a")} == {"hoà"}
     assert len({toned(word, "vi") for word in ("ma", "má", "mà", "mả", "mã", "mạ", "mâ")}) == 7
-    for language in sorted({*STOP_WORDS, ""} - {"vi"}):
-        text = "été Zürich cơ sở żółć Ελλάδα море قاعدة 数据 the"
+    assert {toned("été", language) for language in {*STOP_WORDS, ""} - {"vi"}} == {""}
+
+
+def test_words_are_also_indexed_by_their_beginning_in_languages_with_endings() -> None:
+    mark = beginning("verschlüsselung", "de").removeprefix("versc")
+    assert analysis.analyzer("de").indexed_terms("Die Verschlüsselung von 数据 bis 1000000, K8s-Cluster") == [
+        *analysis.analyzer("de").terms("Verschlüsselung 数据 bis 1000000 K8s-Cluster"),
+        *(f"{word}{mark}" for word in ("versc", "clust")),
+    ]
+    # A beginning is no word, and is written as people type it.
+    assert words(f"versc{mark}") != ["versc"]
+    assert beginning("şifreleme", "tr") == beginning("sifrelenir", "tr") != ""
+    assert beginning("कार्यक्रम", "hi") != ""
+    assert beginning("haus", "de") == beginning("verschlüsselung", "vi") == beginning("verschlüsselung", "") == ""
+    text = "été Zürich cơ sở żółć Ελλάδα море قاعدة 数据 the"
+    for language in ("", "en", "id", "zh", "ja", "ko", "th", "he"):
         assert analysis.analyzer(language).indexed_terms(text) == analysis.analyzer(language).terms(text)
-        assert toned("été", language) == ""
 
 
 def test_russian_letters_keep_their_marks() -> None:

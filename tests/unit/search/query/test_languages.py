@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from knowledge.pages.markdown.language import QUESTION_WORDS, STOP_WORDS
-from knowledge.search.query.analysis import toned, words
+from knowledge.search.query.analysis import beginning, toned, words
 from knowledge.search.query.languages import (
+    BY_BEGINNING,
     WITHOUT_TONE,
     LanguageGap,
     language_gap,
@@ -93,6 +94,16 @@ def test_a_vietnamese_word_is_searched_with_its_tone_and_less_without() -> None:
     assert stems("tuong") == {"tuong": 1.0}
     # Pages of other languages have the word without its tone only.
     assert question_languages("How is a café opened?", {"en": 9, "vi": 1}).stems("café")["cafe"] == 1.0
+
+
+def test_a_word_with_endings_is_searched_by_its_beginning_too_and_less() -> None:
+    stems = question_languages("Wie wird die Verschlüsselung der Daten eingeschaltet?", {"de": 9}).stems(
+        "verschlüsselung"
+    )
+    assert stems == {"verschlussel": 1.0, beginning("verschlüsselung", "de"): BY_BEGINNING}
+    assert "verschlusselt" not in stems
+    assert beginning("verschlüsselt", "de") in stems
+    assert question_languages("How is encryption enabled?", {"en": 9}).stems("encryption") == {"encrypt": 1.0}
 
 
 @pytest.mark.parametrize(
