@@ -52,6 +52,7 @@ needed and the word has letters that the candidate lacks; the number of these le
 differ (1, or 2 if the very last one does); whether the first letter differs; the word's length."""
 ALPHABET = 26
 _OTHER_SCRIPTS = re.compile("[\u0590-\u1dff]")
+_JOINERS = re.compile("[-_.]")
 _RUN = re.compile(r"[^\W_]+")
 _DIGITS = re.compile(r"\d")
 
@@ -109,7 +110,7 @@ def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> di
         if near and len(word) >= ANY_EDIT_FROM and word.isalpha() and word not in shortened:
             other, probability = near[0]
             least = SURE_IN_OTHER_SCRIPTS if _OTHER_SCRIPTS.search(word) else SURE
-            if probability >= least and stem(word, "") != stem(other, ""):
+            if probability >= least and stem(word, "") != stem(_JOINERS.sub("", other), ""):
                 sure[word] = other
     return sure
 

@@ -153,6 +153,8 @@ async def test_neither_opposites_nor_forms_are_candidates() -> None:
         ("is the aHrold here", "ahrold", "harold", 0.9, True),
         ("peri-sinusoidal cells", "peri-sinusoidal", "perisinusoidal", 0.99, False),
         ("quién es", "quién", "quien", 0.99, False),
+        ("frontmatter of a page", "frontmatter", "front-matter", 0.99, False),
+        ("nonblocking calls", "nonblocking", "non_-blocking", 0.99, False),
         ("fsh", "fsh", "fish", 0.99, False),
         ("ما المقال", "المقال", "المثال", 0.85, False),
         ("ما منظقة", "منظقة", "منطقة", 0.95, True),
