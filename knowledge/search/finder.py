@@ -205,6 +205,7 @@ class Finder:
             )
             for row in (ranking.rows[seq] for seq in shown)
         ]
+        filtered_out = docs is not None and not docs and chosen != Filters(path=place)
         scent = judge(
             signs,
             chunks,
@@ -212,25 +213,24 @@ class Finder:
             directory=place,
             navigation=route.mode == "navigation",
             continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
-            filtered_out=docs is not None and not docs and chosen != Filters(path=place),
+            filtered_out=filtered_out,
         )
         notes = [*ranking.notes, *await self._index_notes()]
-        if question.gap:
+        if question.gap and not filtered_out:
             scent = scent_across(scent, question.gap, chunks, by_meaning=ranking.across_languages)
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
-            notes += [] if ranking.across_languages else [note_on(question.gap)]
+            notes += [] if ranking.across_languages else [note_on(question.gap, is_down=ranking.embedded is None)]
         if places.target is not None and (places.target.kind == "directory" or signs.exact):
             scent = at_place(scent, places.target)
-        more = len(fresh) > len(shown)
-        marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if more else []
+        marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if len(fresh) > len(shown) else []
         answer = SearchAnswer(
             pages=pages,
             hits=(),
             route=route,
             scent=scent,
             nudge=None,
-            next_cursor=key + "".join(marks) if more else None,
+            next_cursor=key + "".join(marks) if marks else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,

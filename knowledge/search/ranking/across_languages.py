@@ -17,17 +17,19 @@ def scent_across(scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *
     judged by are mostly shared words, so the answer is never `sufficient`, except for an exact name; nor is it `lost`,
     because the pages may well have the answer.
     """
-    if scent.level == "sufficient" or not places:
+    if scent.level == "sufficient":
         return scent
-    if by_meaning:
+    if by_meaning and places:
         return Scent("partial", f"{gap.in_words}; found by meaning", read_call(places[0]))
     return replace(
         scent, level="partial", reason=gap.in_words, next=f"kb_search with the question in {gap.page_languages}"
     )
 
 
-def note_on(gap: LanguageGap) -> str:
-    """Return the note of an answer whose embedder does not find across languages."""
+def note_on(gap: LanguageGap, *, is_down: bool) -> str:
+    """Return the note of an answer that was not found across languages; `is_down` if no vectors were searched at all."""
+    if is_down:
+        return f"{gap.in_words}, and search by meaning is not available now. Ask in {gap.page_languages}"
     return (
         f"{gap.in_words}, and the current embedder works only within one language. Ask in {gap.page_languages}, or use a "
         "multilingual model: knowledge-forge embedder use MODEL"

@@ -614,6 +614,24 @@ async def test_without_one_the_answer_says_what_is_missing_and_is_not_lost(base:
     assert answer.corrected is None
 
 
+async def test_a_foreign_question_is_not_lost_while_its_embedder_is_down(tmp_path: Path) -> None:
+    """No page has its words, and nothing could be searched by meaning: that says nothing about the pages."""
+    base = written(tmp_path)
+    base.embedder = Translating()
+    await base.index_all()
+
+    async def broken(_: IndexIdentity) -> MemoryEmbedder:
+        raise EmbedderUnavailable("the multilingual one", "no answer")
+
+    base.load = broken  # type: ignore[method-assign]
+    answer = await base.finder.search("Warum haben wir die Zyklenwarteschlange nicht mehr?")
+    assert (list(answer.hits), answer.scent.level) == ([], "partial")
+    assert answer.scent.next == "kb_search with the question in English"
+    assert answer.note is not None
+    assert "search by meaning is not available now" in answer.note
+    assert "works only within one language" not in answer.note
+
+
 async def test_an_exact_name_suffices_in_any_language(tmp_path: Path) -> None:
     base = Base(write(tmp_path / "kb", {**PAGES, "de.md": "# Wie wir den Dienst nach einem Fehler neu starten\n\nx\n"}))
     await base.index_all()
