@@ -6,6 +6,7 @@ In that order, because a unit must not correct text that another part of the sam
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -50,6 +51,10 @@ _PROSE = ("paragraph", "item")
 
 
 # How statements relate to the page
+
+_NUMBERED = re.compile(
+    r"(?:(?:the|der|die|das) )?[^\W\d_]+(?: (?:number|no\.?|nr\.?|nummer))? #?(?P<number>\d+) [^\W\d_]", re.IGNORECASE
+)
 
 
 def compare_prose(w: Weighing) -> None:
@@ -221,10 +226,30 @@ def _file_contradiction(
         found.new.append(new)
     elif not w.corrects(found.unit, old.unit):
         found.disputes.append(_dispute(new, old, comparison))
+    elif _may_name_another(new, comparison) and (word := _judged(w, new, old)) in (None, "both", "same"):
+        # Only the host knows whether the number is the name of another thing or a newer value.
+        if word is None:
+            found.questions.append((new, old))
+        elif word == "same":
+            found.duplicates.append(old)
+        else:
+            found.new.append(new)
     elif w.is_later(old.unit):
         found.corrections.append((new, old))
     else:
         found.outdated.append((new, old))
+
+
+def _may_name_another(new: Statement, comparison: StatementRelation) -> bool:
+    """Return whether the number that differs may be a name, as in "Ticket 4711 is done": it is right behind the first word."""
+    named = _NUMBERED.match(new.reading.text)
+    return comparison.kind == "number" and named is not None and repr(named["number"]) in comparison.values
+
+
+def _judged(w: Weighing, new: Statement, old: Statement) -> AnswerWord | None:
+    """Return the host's answer about this pair, None without one."""
+    pair = old.reading.text, new.reading.text
+    return next((one.answer for one in w.evidence.answers if (one.existing, one.new) == pair), None)
 
 
 def _dispute(new: Statement, old: Statement, comparison: StatementRelation) -> Dispute:

@@ -313,6 +313,31 @@ def test_the_host_s_answer_settles_it_but_removes_no_text_of_another_source(
     assert [one.kind for one in plan.contradictions] == (["judged"] if verdict == "flag" else [])
 
 
+@pytest.mark.parametrize(
+    ("answer", "after"),
+    [
+        (None, ["Ticket 4711 is done."]),
+        ("both", ["Ticket 4711 is done.", "Ticket 4712 is done."]),
+        ("replaces", ["Ticket 4712 is done."]),
+        ("same", ["Ticket 4711 is done."]),
+    ],
+)
+def test_a_source_that_speaks_of_the_next_of_many_is_asked_before_it_replaces_the_last(
+    answer: AnswerWord | None, after: list[str]
+) -> None:
+    """It was taken for a correction, so only the last ticket was left on the page."""
+    old, new = "Ticket 4711 is done.", "Ticket 4712 is done."
+    answers = () if answer is None else (StatementAnswer(old, new, answer),)
+    plan = weighed(new, "zulip:ops/limits/2", f"# A\n\n{old}\n", answers=answers)
+    assert [line for line in plan.text.split("\n")[1:] if line] == after
+    assert [(one.existing, one.new) for one in plan.questions] == ([] if answer else [(old, new)])
+
+
+def test_a_source_still_corrects_a_figure_of_its_own() -> None:
+    plan = weighed("The limit is 300.", "zulip:ops/limits/2", "# A\n\nThe limit is 200.\n")
+    assert plan.text == "# A\n\nThe limit is 300.\n"
+
+
 def test_a_source_replaces_what_it_said_itself_if_the_host_says_that_it_does() -> None:
     page = f"# A\n\n{IMPORTER}\n"
     plan = weighed(NEWER, "zulip:ops/limits/2", page, answers=(StatementAnswer(IMPORTER, NEWER, "replaces"),))
