@@ -55,6 +55,10 @@ _LOG_NAME = re.compile(
     r"|standups?|logbuch|tagebuch)$",
     re.IGNORECASE,
 )
+_LOG_FOLDER = re.compile(
+    r"journals?|diary|diar(?:io|ies)|tagebuch|dail(?:y|ies)(?:[-_ ]notes?)?|weekl(?:y|ies)(?:[-_ ]notes?)?|logs|standups?",
+    re.IGNORECASE,
+)
 _ISO = re.compile(r"(\d{4})[-/.\u5e74](\d{1,2})[-/.\u6708](\d{1,2})")
 
 
@@ -100,9 +104,14 @@ def is_log(page: CutDocument) -> bool:
 
 
 def is_dated_name(path: str) -> bool:
-    """Return whether a path marks its page as dated or a log: it holds a year, month, week or day, or a name like `changelog`."""
+    """Return whether a path marks its page as dated or a log.
+
+    It holds a year, month, week or day, a name like `changelog`, or a folder like `journal`.
+    """
     name = path.rpartition("/")[2].rpartition(".")[0]
     if _DATED_NAME.search(path) is not None or _LOG_NAME.match(name) is not None:
+        return True
+    if any(_LOG_FOLDER.fullmatch(folder) for folder in path.split("/")[:-1]):
         return True
     # `28-11-2026`, `28 Nov 2026`, `28-de-noviembre-de-2026`
     return any(dated_heading(re.sub(r"[-_]", mark, name)) is not None for mark in (" ", "."))
