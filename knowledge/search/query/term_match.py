@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import is_stop_word, stem, toned, words
+from knowledge.search.query.analysis import beginning, is_stop_word, stem, toned, words
 from knowledge.state.ports import ChunkRow
 
 STEM_LETTERS = 3
@@ -64,7 +64,7 @@ class TermMatcher:
             if not spans:
                 continue
             forms = {text[a:b] for a, b in spans[:MOST_PLACES]}
-            weights = {form: term.weight(stem(form, language)) for form in forms}
+            weights = {form: max(map(term.weight, (stem(form, language), beginning(form, language)))) for form in forms}
             if weight := max(weights.values(), default=0.0):
                 found[term.word] = weight
                 places[term.word] = [(a, b) for a, b in spans if weights.get(text[a:b])]
@@ -77,7 +77,7 @@ class TermMatcher:
     def _in_words(self, text: str, language: str) -> ChunkMatch:
         of_term: dict[str, list[tuple[str, float]]] = {}
         stems: list[str] = []
-        with_tones: set[str] = set()
+        others: set[str] = set()
         for word in words(text):
             if word.isascii() and not word.startswith(self._beginnings):
                 # A content word that was not asked for: words on either side of it are no neighbours.
@@ -85,12 +85,12 @@ class TermMatcher:
                     stems.append("")
             else:
                 stems.append(stem(word, language))
-                with_tones.add(toned(word, language))
+                others.update((toned(word, language), beginning(word, language)))
         for term in self._wanted:
             for form, weight in term.weights.items():
                 of_term.setdefault(form, []).append((term.word, weight))
         found: dict[str, float] = {}
-        for form in with_tones.union(stems) & of_term.keys():
+        for form in others.union(stems) & of_term.keys():
             for word, weight in of_term[form]:
                 found[word] = max(weight, found.get(word, 0.0))
         if not self._pairs:

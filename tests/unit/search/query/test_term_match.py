@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import toned
+from knowledge.search.query.analysis import beginning, toned
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking, boost_coverage
@@ -99,3 +99,16 @@ def test_neighbours_in_the_question_are_found_beside_each_other_but_for_stop_wor
 
 def test_a_question_without_pairs_has_no_share_of_them() -> None:
     assert TermMatcher(TERMS).match(row(1, "Rotate secrets.")).pairs == 0.0
+
+
+def test_a_passage_with_another_form_of_a_word_has_it_but_less() -> None:
+    begun = beginning("verschlüsselung", "de")
+    asked = [QueryTerm("verschlüsselung", (("verschlussel", 1.0), (begun, 0.6)))]
+    assert TermMatcher(asked).match(row(1, "Alles wird verschlüsselt.", language="de")).words == {
+        "verschlüsselung": 0.6
+    }
+    assert TermMatcher(asked).match(row(1, "Die Verschlüsselung.", language="de")).words == {"verschlüsselung": 1.0}
+    # In a text of plain letters, too.
+    asked = [QueryTerm("einstellung", (("einstell", 1.0), (beginning("einstellung", "de"), 0.6)))]
+    assert TermMatcher(asked).match(row(1, "Das ist einstellbar.", language="de")).words == {"einstellung": 0.6}
+    assert TermMatcher(asked).match(row(1, "Das steht fest.", language="de")).words == {}
