@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio.abc import Process
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
@@ -110,7 +111,7 @@ async def test_a_server_over_http_that_is_stopped_ends_within_seconds_and_its_ru
             tasks.start_soon(_call_over_http, await announced(process), there.settings.enrolment or "", mode)
             await there.asked()
             process.send_signal(number)
-            with anyio.fail_after(60):
+            with _killed_after(process, 60):
                 assert await process.wait() == 0
             tasks.cancel_scope.cancel()
         run = await there.only_run()
@@ -125,8 +126,19 @@ async def test_a_stopped_server_over_http_closes_everything_and_its_exit_code_sa
     async with await anyio.open_process(site.command("--http", "127.0.0.1:0"), env=site.environment) as process:
         await announced(process)
         process.send_signal(number)
-        with anyio.fail_after(60):
+        with _killed_after(process, 60):
             assert await process.wait() == 0
+
+
+@contextmanager
+def _killed_after(process: Process, seconds: float) -> Iterator[None]:
+    """Fail after so many seconds, and kill the process then: leaving `open_process` waits for it without end."""
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except TimeoutError:
+        process.kill()
+        raise
 
 
 async def _call_over_http(url: str, secret: str, mode: str) -> None:
