@@ -38,12 +38,14 @@ def sections_by(draw: random.Random) -> Sections:
     return [(s, [(p, [sentence() for _ in range(draw.randint(1, 2))]) for p in PARTS]) for s in SYSTEMS]
 
 
+MISPLACED_BEFORE = (100, 107, 111, 140, 187, 232, 235, 248, 369, 382, 397, 410)
+"""Of 3,000 such pages, 68 had the addition in another section when headings were matched by their words alone; these are the first."""
 WORDS = tuple(a + b + c for a in "bdflmnprst" for b in "aeiou" for c in ("n", "rel", "sto", "mi"))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", MISPLACED_BEFORE)
 def test_an_addition_follows_its_section_when_the_other_side_moves_it(seed: int) -> None:
-    draw = random.Random(seed)  # noqa: S311
+    draw = random.Random(seed)  # noqa: S311 - which page a test makes, not a secret
     sections = sections_by(draw)
     moved = [*sections]
     moved.insert(draw.randrange(len(moved)), moved.pop(draw.randrange(len(moved))))
