@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from knowledge.contradictions import cross_page
 from mcp_server.toolsets.registry import declared
 from tests.support.access.people_base import access_of
 from tests.support.access.probes import OTHER_PROBES, TOOL_PROBES, Probe, Prober, answer
 from tests.support.access.service_probes import SERVICE_PROBES, services
-from tests.support.access.worlds import OWNER, World, world
+from tests.support.access.worlds import OWNER, World, checked, world
 from tests.support.hosts.writers import Refused, Writer
 
 pytestmark = pytest.mark.security
@@ -29,6 +30,11 @@ WORK: dict[str, Any] = {
     "categories": [{"id": "c1", "title": "Money", "why": "it was asked"}],
     "questions": [{"id": "q1", "category": "c1", "text": "What does quokkafern cost?", "why": "it decides"}],
 }
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_page, "QUIET_S", 0)
 
 
 @asynccontextmanager
@@ -78,6 +84,7 @@ async def compare(folder: Path, person: str, seed: int, count: int) -> None:
 
 async def same(one: Writer, other: Writer, probe: Probe, bare: Probe, what: str) -> None:
     found, expected = await answer(one.client, probe), await answer(other.client, bare)
+    await checked(one, other)
     assert found == expected, f"{what}: {probe.text}"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from knowledge.contradictions import cross_page
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import TrustRecords
 from mcp_server.app.access import readable_state
@@ -23,7 +24,7 @@ from mcp_server.ports import AllServices, SiteServices
 from mcp_server.toolsets.registry import declared
 from tests.support.access.people_base import CANARIES, COMMON, access_of
 from tests.support.access.probes import OTHER_PROBES, TOOL_PROBES, Probe, Prober, answer
-from tests.support.access.worlds import indexed, world
+from tests.support.access.worlds import checked, indexed, world
 from tests.support.hosts.writers import Writer
 
 pytestmark = pytest.mark.security
@@ -36,6 +37,11 @@ FEW, MANY = 50, 2_500
 """Probes for each caller."""
 OF_SERVICES = ("plane", "zulip", "webhook", "runs")
 """Toolsets that are not configured here. Their probes are in `test_hidden_in_services.py`."""
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_page, "QUIET_S", 0)
 
 
 @asynccontextmanager
@@ -57,6 +63,7 @@ async def compare(folder: Path, person: str | None, seed: int, count: int, *, wr
             if not writes and "dry_run" in probe.arguments:
                 probe = replace(probe, arguments={**probe.arguments, "dry_run": True})
             found, bare = await answer(one.client, probe), await answer(other.client, probe)
+            await checked(one, other)
             assert found == bare, f"probe {number} of seed {seed}: {probe.text}"
             # The rest of a long answer is asked for until there is none.
             cursor = CURSOR.search(found)

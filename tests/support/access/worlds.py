@@ -64,6 +64,12 @@ class World:
             return await enrol(state, "stranger", now=utc_now())
 
 
+async def checked(*hosts: Writer) -> None:
+    """Return once their writes so far are compared with other pages: what that finds is in later answers."""
+    for host in hosts:
+        await host.app.services.load_writing().elsewhere.settled()
+
+
 async def indexed(app: App) -> None:
     """Bring the index of all pages up to date."""
     await app.base.index.begin(app.base.identity)
