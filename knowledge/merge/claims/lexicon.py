@@ -60,7 +60,11 @@ UNCLEAR: Mapping[str, Mapping[str, tuple[float, ...]]] = {
     for letter, meanings in _TABLES["unclear"].items()
 }
 MONTHS = _by_word(enumerate(_CALENDAR["months"], 1))
+MONTHS_IN_DATES: Mapping[str, int] = {**_by_word(enumerate(_CALENDAR["months_in_dates"], 1)), **MONTHS}
+"""All names of months, also those that are other words outside of dates."""
+MONTHS_WITHOUT_YEAR = MONTHS_IN_DATES.keys() - _words(_CALENDAR["months_with_year"])
 WEEKDAYS = _by_word(enumerate(_CALENDAR["weekdays"]))
+WEEKDAYS_IN_DATES = WEEKDAYS.keys() | _words(_CALENDAR["weekdays_in_dates"])
 NUMBER_WORDS = _by_word((float(number), words) for number, words in _TABLES["numbers"].items())
 SCALES = _by_word((float(factor), words) for factor, words in _TABLES["scales"].items())
 PERIODS = _by_word((float(seconds), words) for seconds, words in _TABLES["periods"].items())

@@ -3,52 +3,75 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from knowledge.merge.claims.lexicon import MONTHS, WEEKDAYS
+from knowledge.merge.claims.lexicon import MONTHS_IN_DATES, MONTHS_WITHOUT_YEAR, WEEKDAYS_IN_DATES
 from knowledge.merge.document.units import BOM, cut, split_lines, units
 from knowledge.merge.model import CutDocument, DocumentPiece
 from knowledge.pages.markdown.inline import plain
 
 ENTRIES = 2
 """Dated headings, or dated items, from which a page counts as a log even if its front matter does not say so."""
+REMEMBERED = 4_096
+"""Headings whose dates are kept, because each is read many times."""
 
-_MONTHS = "|".join(sorted(map(re.escape, MONTHS), key=len, reverse=True))
-_WEEKDAYS = "|".join(
-    (
-        *map(re.escape, WEEKDAYS),
-        "mon|tues?|wed|thu(?:rs?)?|fri|sat|sun|mo|di|mi|do|fr|sa|so",
-        "lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche",
-        "lunes|martes|mi\u00e9rcoles|jueves|viernes|s\u00e1bado|domingo",
-    )
-)
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True))
+
+
+_DAY_OF_WEEK = rf"(?:(?:{_any(WEEKDAYS_IN_DATES)})\b[.,]?[ \t]+(?:(?:den|the|le|el)[ \t]+)?)?"
+_DAY = r"\d{1,2}(?:st|nd|rd|th|er|\.|\u00ba)?"
+_OF = r"(?:\s+|-)(?:(?:de|of)\s+|d['\u2019])?"
+_MONTH = rf"(?:{_any(MONTHS_IN_DATES)})\b\.?"
 _DATE = (
-    rf"(?:(?:{_WEEKDAYS})\b[.,]?[ \t]+)?"
-    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}\u5e74\d{1,2}\u6708\d{1,2}\u65e5|\d{1,2}[/.]\d{1,2}[/.]\d{4}"
-    rf"|\d{{1,2}}(?:st|nd|rd|th|er|\.)?\s+(?:de\s+)?(?:{_MONTHS})\b\.?,?\s+(?:de\s+)?\d{{4}}"
-    rf"|(?:{_MONTHS})\b\.?\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}})"
+    rf"{_DAY_OF_WEEK}"
+    r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}\.[ ]\d{1,2}\.[ ]\d{1,2}\b\.?|\d{4}\u5e74\d{1,2}\u6708\d{1,2}\u65e5"
+    r"|\d{4}\ub144\s?\d{1,2}\uc6d4\s?\d{1,2}\uc77c|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}\.[ ]\d{1,2}\.[ ]\d{4}"
+    rf"|{_DAY}{_OF}{_MONTH},?(?:\s+|-)(?:del?\s+)?\d{{4}}(?:\s?[\u0433\u0440r]\b\.?)?"
+    rf"|{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?,?\s+\d{{4}}|\d{{4}}\.?\s+{_MONTH}\s+\d{{1,2}}\b\.?)"
     r"(?:[T ,]+\d{1,2}:\d{2}(?::\d{2})?(?:\s?(?:Z|UTC))?)?"
 )
+_MONTH_ALONE = rf"(?:{_any(MONTHS_WITHOUT_YEAR)})\b\.?"
+_SHORT_DATE = (
+    rf"{_DAY_OF_WEEK}(?:(?:[0-3]\d\.[01]\d|[0-3]?\d/[0-3]?\d)[./]\d\d\b(?![./]\d)"
+    rf"|{_DAY}{_OF}{_MONTH_ALONE}|{_MONTH_ALONE}\s+\d{{1,2}}(?:st|nd|rd|th)?)(?=\s*(?:$|[)\]:,*_\u2013\u2014]|-\s))"
+)
+"""A date with a short year or none: enough to tell two entries apart, but never left out of a text."""
 _LABEL = (
     r"(?:updates?|updated|edit(?:ed)?|notes?|news|log|entry|added|status|meeting|weekly|daily|standup|sync|new information|addendum|"
     r"nachtrag|aktualisierung|aktualisiert|neu|stand|notiz(?:en)?|protokoll)"
 )
-_WRAPPER = re.compile(
-    rf"(?P<label>(?:{_LABEL}\b[\s:,\u2013-]*(?:(?:of|from|on|as of|vom|am|per|for)\b\s*)?)*)[(\[]?(?P<date>{_DATE})[)\]]?"
-    r"[\s:,.\u2013\u2014-]*(?P<rest>.*)$",
-    re.IGNORECASE | re.DOTALL,
-)
+
+
+def _wrapper(date: str) -> re.Pattern[str]:
+    """Return the pattern of a log entry's heading."""
+    return re.compile(
+        rf"(?P<label>(?:{_LABEL}\b[\s:,\u2013-]*(?:(?:of|from|on|as of|vom|am|per|for)\b\s*)?)*)[(\[]?(?P<date>{date})[)\]]?"
+        r"[\s:,.\u2013\u2014-]*(?P<rest>.*)$",
+        re.IGNORECASE | re.DOTALL,
+    )
+
+
+def _said_at(date: str) -> re.Pattern[str]:
+    """Return the pattern of the beginning of a log entry that is a paragraph or an item."""
+    return re.compile(
+        r"(?P<marker>[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+|[ \t]*)(?P<mark>[*_]{0,2})"
+        rf"(?:{_LABEL}\b[\s:]*)?[(\[]?(?P<date>{date})[)\]]?"
+        r"(?:[*_]{0,2}[ \t]*[:\u2013\u2014]|[ \t]+-|(?<=\])|:[*_]{1,2})[*_]{0,2}[ \t]+(?=\S)",
+        re.IGNORECASE,
+    )
+
+
+_WRAPPER, _ANY_WRAPPER = _wrapper(_DATE), _wrapper(f"(?:{_DATE}|{_SHORT_DATE})")
 _UNDATED = re.compile(
     r"(?:updates?|changelog|change log|new information|addendum|nachtrag|aktualisierung(?:en)?)\s*:?$", re.IGNORECASE
 )
-_SAID_AT = re.compile(
-    rf"(?P<marker>[ \t]*(?:[-+*]|\d{{1,9}}[.)])[ \t]+|[ \t]*)(?P<mark>[*_]{{0,2}})(?:{_LABEL}\b[\s:]*)?[(\[]?(?P<date>{_DATE})[)\]]?"
-    r"(?:[*_]{0,2}[ \t]*[:\u2013\u2014]|[ \t]+-|(?<=\])|:[*_]{1,2})[*_]{0,2}[ \t]+(?=\S)",
-    re.IGNORECASE,
-)
+_SAID_AT, _ANY_SAID_AT = _said_at(_DATE), _said_at(f"(?:{_DATE}|{_SHORT_DATE})")
 _DATED_NAME = re.compile(r"(?<!\d)(?:19|20)\d\d(?:[-_./]?(?:0[1-9]|1[0-2])(?:[-_./]?[0-3]\d)?|[-_.]?[Ww][0-5]\d)(?!\d)")
 _LOG_NAME = re.compile(
     r"(?:(?:change|dev|lab|ops|work)?[-_ ]?logs?|logbook|changes|history|news|release[-_ ]?notes|releases|journal|diary"
@@ -59,7 +82,9 @@ _LOG_FOLDER = re.compile(
     r"journals?|diary|diar(?:io|ies)|tagebuch|dail(?:y|ies)(?:[-_ ]notes?)?|weekl(?:y|ies)(?:[-_ ]notes?)?|logs|standups?",
     re.IGNORECASE,
 )
-_ISO = re.compile(r"(\d{4})[-/.\u5e74](\d{1,2})[-/.\u6708](\d{1,2})")
+_ISO = re.compile(r"(\d{4})[-/.\u5e74\ub144]\s?(\d{1,2})[-/.\u6708\uc6d4]\s?(\d{1,2})")
+_NUMBERS = re.compile(r"(?<!\d)(\d{1,2})([-/.])\s?(\d{1,2})[-/.]\s?(\d{4}|\d{2})(?!\d)")
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 class Unwrapped(NamedTuple):
@@ -73,9 +98,10 @@ class Unwrapped(NamedTuple):
     dates: tuple[str, ...] = ()
 
 
+@lru_cache(REMEMBERED)
 def dated_heading(text: str) -> str | None:
     """Return the date of a log entry's heading, such as `Update 2026-11-21`; None for any other heading."""
-    found = _WRAPPER.match(_words(text))
+    found = _ANY_WRAPPER.match(_words(text))
     return found["date"] if found else None
 
 
@@ -85,9 +111,23 @@ def same_date(one: str, other: str) -> bool:
     return dates[0] is not None and dates[0] == dates[1]
 
 
+def are_days_apart(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two heading paths are of two different days."""
+    days = [next((date for name in reversed(path) if (date := dated_heading(name))), None) for path in (one, other)]
+    if days[0] is None or days[1] is None or days[0].casefold() == days[1].casefold():
+        return False
+    first, second = _readings(days[0]), _readings(days[1])
+    if len(first) == len(second) == 2:
+        return first != second  # 3/4/2026 and 4/3/2026 are written in one way
+    # `28 Nov` has no year.
+    return bool(first and second) and not any(
+        a[1:] == b[1:] and (a[0] == b[0] or 0 in (a[0], b[0])) for a in first for b in second
+    )
+
+
 def dated_item(text: str) -> str | None:
     """Return the date at the start of a paragraph or item, as log entries have it; None without one."""
-    found = _SAID_AT.match(text)
+    found = _ANY_SAID_AT.match(text)
     return found["date"] if found else None
 
 
@@ -178,10 +218,24 @@ def _words(heading: str) -> str:
 
 def _key(date: str) -> tuple[int, int, int] | None:
     """Return the year, month and day of a date as it is written in a page; None if they can't be read from it."""
+    found = _readings(date)
+    return found[0] if len(found) == 1 else None
+
+
+def _readings(date: str) -> Sequence[tuple[int, int, int]]:
+    """Return the possible years, months and days of a date as it is written in a page; the year is 0 if it has none."""
     if found := _ISO.search(date):
-        return int(found[1]), int(found[2]), int(found[3])
-    if found := re.search(r"(\d{1,2})\.(\d{1,2})\.(\d{4})", date):
-        return int(found[3]), int(found[2]), int(found[1])
-    day, year = re.search(r"\b(\d{1,2})(?=\D|$)", date), re.search(r"\d{4}", date)
-    month = next((MONTHS[word] for word in re.findall(r"[^\W\d_]+", date.casefold()) if word in MONTHS), 0)
-    return (int(year[0]), month, int(day[1])) if day and year and month else None
+        return [(int(found[1]), int(found[2]), int(found[3]))]
+    if found := _NUMBERS.search(date):
+        first, second, year = int(found[1]), int(found[3]), int(found[4]) + (2000 if len(found[4]) == 2 else 0)
+        if found[2] != "/" or first > 12:
+            return [(year, second, first)]
+        # In 3/4/2026 either may be the month.
+        return (
+            [(year, first, second)]
+            if second > 12 or first == second
+            else [(year, first, second), (year, second, first)]
+        )
+    month = next((MONTHS_IN_DATES[word] for word in _LETTERS.findall(date.casefold()) if word in MONTHS_IN_DATES), 0)
+    day, year_said = re.search(r"(?<!\d)\d{1,2}(?!\d)", date), re.search(r"\d{4}", date)
+    return [(int(year_said[0]) if year_said else 0, month, int(day[0]))] if day and month else []

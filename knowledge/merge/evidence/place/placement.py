@@ -19,6 +19,7 @@ from heapq import nlargest
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.statements import stemming_language
+from knowledge.merge.document.dated_log import dated_heading
 from knowledge.merge.document.units import cut, heading_level, split_lines, units
 from knowledge.merge.evidence.place.section_signs import LEAST_LIKE, NEAREST, SectionSigns, shares_of
 from knowledge.merge.evidence.place.text_form import form_fits
@@ -212,7 +213,9 @@ def is_inside(section: PageSection, holder: PageSection | None) -> bool:
 @lru_cache(REMEMBERED)
 def folded_heading(text: str) -> str:
     """Return a heading in the form for comparison: without markup, case, numbering and closing colon."""
-    return _NUMBERING.sub("", plain(text).casefold().strip(" :."))
+    name = plain(text).casefold().strip(" :.")
+    # The day of `28 Nov` is no number of a section.
+    return name if dated_heading(text) else _NUMBERING.sub("", name)
 
 
 def from_meaning(likeness: float) -> float:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.document.dated_log import dated_heading, is_log, newest_first, without_dates
+from knowledge.merge.document.dated_log import are_days_apart, dated_heading, is_log, newest_first, without_dates
 from knowledge.merge.document.units import cut, split_lines
 from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
 from knowledge.merge.evidence.place.placement import SURE, Placement, Placer, Similarity, sections_of
@@ -382,6 +382,28 @@ def test_logs_are_told_from_pages() -> None:
         "# 21 de noviembre de 2026",
         "# 21/11/2026",
         "# 2026\u5e7411\u670821\u65e5",
+        "# 2026\ub144 11\uc6d4 21\uc77c",
+        "# 21 ноября 2026 \u0433.",
+        "# Суббота, 21 ноября 2026",
+        "# субота, 21 листопада 2026",
+        "# sobota, 21 listopada 2026",
+        "# sobota 21. listopadu 2026",
+        "# 21. 11. 2026",
+        "# sábado, 21 de novembro de 2026",
+        "# sabato 21 novembre 2026",
+        "# zaterdag 21 november 2026",
+        "# lördag 21 november 2026",
+        "# lauantai 21. marraskuuta 2026",
+        "# 21 Kas\u0131m 2026",
+        "# 2026. november 21.",
+        "# Samstag, den 21. November 2026",
+        "# 21.11.26",
+        "# 11/21/26",
+        "# Standup (21 Nov)",
+        "# Standup (21 ноября)",
+        "# Nov 21",
+        "# Sat 21st November",
+        "# 21 listopada: spotkanie",
     ],
 )
 def test_a_heading_that_is_a_date_is_known(heading: str) -> None:
@@ -389,10 +411,52 @@ def test_a_heading_that_is_a_date_is_known(heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "heading", ["## Release 2026-11-21", "## Plans for 2026", "## Updates of packages", "## 3.11", "## Sun 2026"]
+    "heading",
+    [
+        "## Release 2026-11-21",
+        "## Plans for 2026",
+        "## Updates of packages",
+        "## 3.11",
+        "## Sun 2026",
+        "## 1.2.26",
+        "## 24/7",
+        "## 1/2/3",
+        "## 10.0.0.1",
+        "## 5 out",
+        "## 3 set",
+        "## 3 March madness",
+        "## May 2026",
+        "## May the force",
+    ],
 )
 def test_a_heading_that_says_more_is_none(heading: str) -> None:
     assert dated_heading(heading) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "apart"),
+    [
+        ("2026-11-28", "29 ноября 2026", True),
+        ("2026-11-28", "28 ноября 2026", False),
+        ("28.11.26", "28 listopada 2026", False),
+        ("Standup (28 Nov)", "Standup (29 Nov)", True),
+        ("28 Nov", "2026-11-28", False),
+        ("3/4/26", "4/4/26", True),
+        ("3/4/26", "4/3/26", True),
+        ("3/4/26", "2026-04-03", False),
+        ("28/11/26", "11/28/26", False),
+        ("2026-11-28", "Limits", False),
+    ],
+)
+def test_two_headings_are_of_two_days_only_if_their_dates_cannot_be_the_same(
+    one: str, other: str, *, apart: bool
+) -> None:
+    assert are_days_apart(("Log", one), ("Log", other, "Morning")) == apart
+
+
+@pytest.mark.parametrize("text", ["## 28 Nov\n\nFaster now.\n", "- 28.11.26: Faster now.\n", "- Nov 28: Faster.\n"])
+def test_a_date_without_its_whole_year_is_left_out_of_no_text(text: str) -> None:
+    assert without_dates(cut(text)).content.text == text
 
 
 def test_what_stands_after_the_date_of_a_heading_is_a_hint() -> None:
