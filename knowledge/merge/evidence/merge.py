@@ -15,7 +15,7 @@ from knowledge.merge.document.dated_log import is_log, without_dates
 from knowledge.merge.document.units import units
 from knowledge.merge.evidence.outcome import plan_of
 from knowledge.merge.evidence.place.insertion import place_new_texts
-from knowledge.merge.evidence.place.log_entries import append_entry
+from knowledge.merge.evidence.place.log_entries import append_entry, is_entry_of_new_day
 from knowledge.merge.evidence.place.placement import PageSection, folded_heading
 from knowledge.merge.evidence.weigh.blocks import weigh_block
 from knowledge.merge.evidence.weigh.keys import weigh_key
@@ -45,7 +45,7 @@ def weigh(
     """
     w = Weighing(current, evidence, setting)
     within = w.find_section(section) if section is not None else None
-    if setting.append:
+    if setting.append or (within is None and is_entry_of_new_day(w, content)):
         append_entry(w, content, within)
         return plan_of(w, "append")
     dates = compare_content(w, content, within)

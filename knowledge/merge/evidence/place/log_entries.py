@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge.merge.document.dated_log import dated_heading, dated_item, newest_first
+from knowledge.merge.document.dated_log import (
+    are_days_apart,
+    dated_heading,
+    dated_item,
+    is_log,
+    newest_first,
+    same_date,
+)
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.place.list_form import ListForm, folded_text
 from knowledge.merge.evidence.place.placement import PageSection, Placement, is_inside, sections_of
@@ -46,12 +53,31 @@ def append_entry(w: Weighing, content: CutDocument, within: PageSection | None) 
         _add_section(w, entry, parent)
 
 
+def is_entry_of_new_day(w: Weighing, content: CutDocument) -> bool:
+    """Return whether all of `content` is below headings of days that the page lacks, and the page is a log of days.
+
+    A page with one section is a log if that section is a day.
+    """
+    below = [one for one in w.placer.sections if one.path and one != w.placer.title]
+    there = [one.path[-1:] for one in below if dated_heading(one.path[-1])]
+    said = {unit.section for unit in units(content) if unit.kind != "heading"}
+    if (
+        not there
+        or not (is_log(w.page) or len(there) == len(below))
+        or not all(any(map(dated_heading, one)) for one in said)
+    ):
+        return False
+    return bool(said) and all(are_days_apart(day, name) for day in said for name in there)
+
+
 def _named(w: Weighing, entry: PageSection, parents: Sequence[PageSection]) -> Sequence[PageSection]:
     """Return the sections inside one of `parents` that the entry's heading names: several only if their whole paths are equal."""
     found = [
         one
         for parent in parents
-        for one in w.placer.sections_named((*parent.path, *entry.path[-1:])) or w.placer.sections_named(entry.path[-1:])
+        for one in w.placer.sections_named((*parent.path, *entry.path[-1:]))
+        or w.placer.sections_named(entry.path[-1:])
+        or [one for one in w.placer.sections if one.path and same_date(one.path[-1], entry.path[-1])]
         if is_inside(one, parent) and (one != parent or one == w.within)
     ]
     if len({one.path for one in found}) > 1:
@@ -65,7 +91,9 @@ def _named(w: Weighing, entry: PageSection, parents: Sequence[PageSection]) -> S
 def _add_section(w: Weighing, entry: PageSection, parent: PageSection) -> None:
     """Add the entry with its heading and all that is below it at the end of `parent`, or where the log continues."""
     if parent in (w.placer.title, w.placer.sections[0]):
-        placement, _ = _log_place(w, has_heading=True)
+        continued, _ = _log_place(w, has_heading=True)
+        holder = w.placer.title if w.placer.title.level < entry.level else w.placer.sections[0]
+        placement = Placement(holder.path, continued.after_line, "append")
     else:
         # Below a subsection of a higher level, it would become a part of that.
         inside = [one for one in w.placer.sections if one != parent and is_inside(one, parent)]
@@ -73,7 +101,7 @@ def _add_section(w: Weighing, entry: PageSection, parent: PageSection) -> None:
         last = w.placer.last_written(end or parent.last, parent)
         placement = Placement(parent.path, w.placer.line_after(last), "append")
     text = folded_text("".join(piece.text for piece in w.content.pieces[entry.heading : entry.last]))
-    _insert(w, placement, text, block=True)
+    _insert(w, placement, text, block=True, heading=entry.path[-1:])
 
 
 def _add_text(w: Weighing, entry: PageSection, homes: Sequence[PageSection], home: PageSection | None) -> None:
@@ -129,8 +157,10 @@ def _text_of(w: Weighing, entry: PageSection, own: Sequence[tuple[int, Unit]], f
     return text if all(unit_digest(unit.text) in there for unit in fresh) else whole
 
 
-def _insert(w: Weighing, placement: Placement, text: str, *, block: bool) -> None:
-    verdict = w.verdict("integrate", placement.section, f"new entry: {w.weight}; placed {placement.reason}")
+def _insert(w: Weighing, placement: Placement, text: str, *, block: bool, heading: Sequence[str] = ()) -> None:
+    verdict = w.verdict(
+        "integrate", (*placement.section, *heading), f"new entry: {w.weight}; placed {placement.reason}"
+    )
     insertion = Insertion(placement.after_line, text, block=block)
     w.changes.append(PageChange([verdict], insertion, expected=tuple(units(cut(text)))))
 

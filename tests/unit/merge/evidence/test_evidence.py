@@ -768,6 +768,58 @@ def test_a_day_is_not_taken_for_the_one_whose_figures_are_in_another_order(there
     assert weighed(f"## {new}\n\n- b\n", page=page, append=True).text == f"{page}\n## {new}\n\n- b\n"
 
 
+TWO_DAYS = [
+    ("2026-11-28", "2026-11-29"),
+    ("28 ноября 2026", "29 ноября 2026"),
+    ("sobota, 28 listopada 2026", "niedziela, 29 listopada 2026"),
+    ("28.11.26", "29.11.26"),
+    ("28 Nov", "29 Nov"),
+    ("Standup (28 Nov)", "Standup (29 Nov)"),
+]
+
+
+@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize("earlier", ["", "## {}7 Nov\n\nBusy.\n\n"])
+@pytest.mark.parametrize(("there", "new"), TWO_DAYS)
+def test_an_entry_of_the_next_day_is_added_behind_the_last_whatever_that_one_says(
+    there: str, new: str, earlier: str, *, append: bool
+) -> None:
+    """It contradicted the last day, was "already said" there, or went below that day's heading without its own."""
+    page = f"# Standup\n\n{earlier.format(2)}## {there}\n\nAll green.\n\nThe limit is 30.\n"
+    entry = f"## {new}\n\nAll green.\n\nThe limit is 40.\n"
+    plan = weighed(entry, page=page, source="zulip:ops/limits/2", append=append)
+    assert (plan.text, words(plan)) == (f"{page}\n{entry}", ["integrate"])
+    assert plan.verdicts[0].section == f"Standup > {new}"
+
+
+@pytest.mark.parametrize(("there", "new"), TWO_DAYS)
+def test_what_one_day_says_is_not_said_already_by_another(there: str, new: str) -> None:
+    page = f"# Standup\n\n## {there}\n\nAll green.\n\n## {new}\n\nThe limit is 40.\n"
+    plan = weighed(f"## {new}\n\nAll green.\n", page=page)
+    assert plan.text == f"{page}\nAll green.\n"
+
+
+def test_an_entry_whose_day_is_there_in_another_form_goes_under_it() -> None:
+    page = "# Log\n\n## 28 ноября 2026\n\n- a\n"
+    assert weighed("## 2026-11-28\n\n- b\n", page=page, append=True).text == f"{page}- b\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "section"),
+    [
+        (DAYS, "## 2026-11-28\n\n- a\n", "Log > 2026-11-28"),
+        (DAYS.replace("27", "25"), "## 2026-11-28\n\n- a\n", "Log > 2026-11-28"),
+        ("## 2026-11-27\n\n- a\n", "## 2026-11-28\n\n- a\n", "2026-11-28"),
+        (DAYS, "## 2026-11-27\n\n### Evening\n\n- a\n", "Log > 2026-11-27 > Evening"),
+        (DAYS, "- Coffee\n", "Log > 2026-11-27"),
+    ],
+)
+def test_the_answer_about_an_entry_names_the_section_that_it_is_in(page: str, text: str, section: str) -> None:
+    """It named the day before."""
+    plan = weighed(text, page=page, append=True)
+    assert [one.section for one in plan.verdicts] == [section]
+
+
 def test_a_day_without_an_entry_yet_is_added() -> None:
     assert weighed("## 2026-11-28\n", page=DAYS, append=True).text == f"{DAYS}\n## 2026-11-28\n"
 
