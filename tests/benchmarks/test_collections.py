@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.collections import halves, mistyped
+from tests.benchmarks.collections import mistyped
 from tests.benchmarks.collections_read import UnknownCollection, read
+from tests.benchmarks.plain_search import Fts5, plain_words, snowball_words
 
 
 def test_the_judgements_of_cranfield_count_queries_by_their_place(tmp_path: Path) -> None:
@@ -49,9 +50,19 @@ def test_a_typing_error_is_one_edit_in_a_long_word() -> None:
     assert mistyped("a b", chance) == "a b"
 
 
-def test_halves_are_the_same_each_time_and_share_nothing() -> None:
-    names = [str(number) for number in range(31)]
-    one, other = halves(names)
-    assert (one, other) == halves(names[::-1])
-    assert not one & other
-    assert one | other == set(names)
+def test_plain_search_finds_the_text_that_has_more_of_the_words() -> None:
+    table = Fts5({"wing": "A wing of steel.", "steel": "Steel, and steel again!", "air": "Only air"}, plain_words)
+    assert table.search("steel wing", 10) == ["wing", "steel"]
+    assert table.search("nothing", 10) == []
+
+
+def test_plain_search_finds_other_endings_by_stems_and_no_stop_words() -> None:
+    table = Fts5({"one": "Die Flügel brechen.", "other": "Der Wind"}, snowball_words("de"))
+    assert table.search("gebrochene oder brechende Flügeln der", 10) == ["one"]
+    assert Fts5({"one": "Đường dài"}, snowball_words("vi")).search("đường", 10) == ["one"]
+
+
+def test_plain_search_finds_pairs_of_characters_in_scripts_without_spaces() -> None:
+    table = Fts5({"one": "東京都は首都です。", "other": "京都"}, plain_words)
+    assert plain_words("東京都 Tower") == ["東京", "京都", "tower"]
+    assert table.search("首都", 10) == ["one"]
