@@ -61,12 +61,20 @@ class Places:
         self._index, self._entries = index, Entries(index)
 
     async def find(
-        self, query: str, names: Sequence[NameMatch], near: Sequence[str], *, directory: str, languages: Sequence[str]
+        self,
+        query: str,
+        names: Sequence[NameMatch],
+        near: Sequence[str],
+        *,
+        directory: str,
+        languages: Sequence[str],
+        is_foreign: bool = False,
     ) -> NamedPlaces:
         """Return the places below `directory` that `query` names, best first, then the children of the first one.
 
         `names` are matches of the whole question. `near` are the paths of pages that search found: they, and the directories
         above them, also match by the end of their path. If a question only asks what exists, its target is `directory`.
+        `is_foreign` says that the question is in a language that no page has: then all its other words are left aside.
         """
         found: dict[str, MapEntry] = {}
         near_at = {path: place for place, path in enumerate(near)}
@@ -90,6 +98,11 @@ class Places:
             target = await self._directory(path)
             # The place comes before those that only have some of the words.
             found = {path: target, **found} if target else found
+        # `guides` may be a folder's name or a word for pages.
+        only_kinds = not asked and any(_leads_to_a_name(word) for word in _TOKEN.findall(query.casefold()))
+        if target is None and (is_foreign or only_kinds) and (path := await self._named_alone(query, directory)):
+            target = await self._directory(path)
+            found = {path: target, **found} if target else found
         if target is None and not asked:
             target = await self._directory(directory)
         places = [entry for path, entry in found.items() if within(path, directory)][:MOST_PLACES]
@@ -100,6 +113,16 @@ class Places:
             inside += [document_entry(record) for record in documents if not _is_index(record.path)]
         lines = [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
         return NamedPlaces(lines, target if target and within(target.path, directory) else None)
+
+    async def _named_alone(self, query: str, directory: str) -> str | None:
+        """Return the directory that a word of `query` names, if the question names no other."""
+        said = {*words(query), *_TOKEN.findall(query.casefold())}
+        paths = [
+            path for path in await self._index.directories_ending(said, limit=MOST_ENDING) if within(path, directory)
+        ]
+        if len({path.rpartition("/")[2].casefold() for path in paths}) != 1:
+            return None
+        return min(paths, key=lambda path: (path.count("/"), path))
 
     async def _ending_in(self, phrases: Sequence[str], directory: str) -> str | None:
         """Return the uppermost directory below `directory` whose path ends in one of the phrases."""
@@ -184,9 +207,13 @@ def _path_ends(near: Sequence[str]) -> dict[str, str]:
 
 def _only_asks(word: str, languages: Sequence[str]) -> bool:
     """Return whether a word of a question can't be part of a name: `where`, `the`, `list`, `folder`, `what's`."""
-    if WORDS.get(word, 0) & _ASKING or word in BEFORE_A_NAME or word in BEFORE_A_PLACE or is_stop_word(word, languages):
+    if WORDS.get(word, 0) & _ASKING or word in BEFORE_A_NAME or _leads_to_a_name(word) or is_stop_word(word, languages):
         return True
     return len(word) == 1 and word.isalpha()  # the `s` of `what's`
+
+
+def _leads_to_a_name(word: str) -> bool:
+    return word in BEFORE_A_PLACE or bool(WORDS.get(word, 0) & INSIDE)
 
 
 def _is_index(path: str) -> bool:

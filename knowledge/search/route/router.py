@@ -48,6 +48,8 @@ _WORD = re.compile(r"[^\s,;:!?¿¡\"'`()]+")
 _NO_REASON = frozenset({"bias", "length", "short"})
 """Signs that explain nothing to a reader."""
 
+_CONTENTS = re.compile(r"what does (?:the )?(\S+)(?: folder| directory)? contain\s*\??$", re.IGNORECASE)
+
 
 class Router:
     """Decides for each question whether it is about a place or an idea, with a confidence and a reason.
@@ -120,9 +122,10 @@ class Router:
             if known and known.similarity >= VERY_NEAR:
                 reason = f"it is close to your team's example `{known.example.query}`"
                 return QuestionRoute(known.example.mode, 0.95, reason)
-        if ruled := by_rules(seen):
+        place = await self._contents_of(query)
+        if not place and (ruled := by_rules(seen)):
             return ruled
-        if place := await self._place_in(query, seen):
+        if place or (place := await self._place_in(query, seen)):
             return QuestionRoute("navigation", MOST_SURE, f"`{place}` is a place here")
         if neighbours is None or vector is None:
             leaning, near = 0.0, []
@@ -147,6 +150,12 @@ class Router:
             if self._second is not None:
                 self._second.forget()
         self._position, self._revision = position, revision
+
+    async def _contents_of(self, query: str) -> str:
+        """Return the directory whose contents `query` asks for, or an empty string: `what does docs/topics contain`."""
+        asked = _CONTENTS.match(query.strip())
+        path = asked[1].strip("`'\"").strip("/") if asked else ""
+        return path if path and await self._index.directory(path) else ""
 
     async def _place_in(self, query: str, seen: RouteSigns) -> str:
         """Return the part of `query` that names a directory or page of this knowledge base, or an empty string."""

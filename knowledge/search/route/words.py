@@ -190,9 +190,10 @@ PLACE_ENDINGS: Final = (
     "pagina",
 )  # fmt: skip
 """Endings of German and Dutch compounds."""
-BEFORE_A_PLACE: Final = frozenset(
-    ("about", "on", "for", "zum", "zur", "zu", "über", "sobre", "acerca", "sur", "à", "su", "over")
-)
+BEFORE_A_PLACE: Final = frozenset((
+    "about", "on", "for", "zum", "zur", "zu", "über", "sobre", "acerca", "sur", "à", "su", "over", "enthält", "contient",
+    "contiennent", "contiene", "contienen", "contém", "contêm", "bevat",
+))  # fmt: skip
 """Words after which the name of a place may follow, beside those of `INSIDE`."""
 KINDS: Final = frozenset((
     "folder", "directory", "section", "page", "area", "ordner", "verzeichnis", "bereich", "seite", "carpeta", "directorio",
@@ -202,9 +203,9 @@ KINDS: Final = frozenset((
 BEFORE_A_NAME: Final = KINDS | frozenset((
     "the", "our", "my", "a", "an", "der", "die", "das", "dem", "den", "des", "ein", "eine", "einem", "unser", "unsere", "el",
     "la", "los", "las", "un", "una", "nuestro", "le", "les", "il", "lo", "gli", "o", "os", "as", "de", "het", "een", "all",
-    "alle", "todos", "todas", "tous", "toutes",
+    "alle", "todos", "todas", "tous", "toutes", "que", "qué", "cosa", "hay", "c'è", "contain",
 ))  # fmt: skip
-"""Articles and kinds of places: no part of a name."""
+"""Articles, kinds of places, `que` and `hay`: no part of a name."""
 
 
 def _by_word() -> dict[str, int]:

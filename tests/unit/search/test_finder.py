@@ -483,6 +483,8 @@ async def test_a_question_for_a_place_gets_the_place_first_and_few_chunks(base: 
         ("where is the onboarding page", "kb_read('guides/onboarding.md')"),
         ("open guides/deploy", "kb_read('guides/deploy.md')"),
         ("list all pages", "kb_map('')"),
+        ("what does the guides folder contain?", "kb_map('guides')"),
+        ("What does guides/ contain", "kb_map('guides')"),
     ],
 )
 async def test_the_next_call_after_a_question_for_a_place_opens_it(base: Base, query: str, next_call: str) -> None:
@@ -491,6 +493,28 @@ async def test_the_next_call_after_a_question_for_a_place_opens_it(base: Base, q
     assert answer.route.mode == "navigation"
     assert answer.scent.next == next_call
     assert answer.scent.level != "lost"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "guides 里有什么",
+        "guidesには何がありますか",
+        "qu'y a-t-il dans guides",
+        "que contient guides",
+        "was enthält guides",
+        "co jest w guides",
+    ],
+)
+async def test_a_place_is_known_by_its_name_in_a_question_of_any_language(base: Base, query: str) -> None:
+    answer = await base.finder.search(query, mode="navigation")
+    assert answer.scent.next == "kb_map('guides')"
+    assert answer.pages[0].path == "guides"
+
+
+@pytest.mark.parametrize("query", ["open guides about rollback", "welche guides oder decisions gibt es"])
+async def test_a_question_that_says_more_than_a_places_name_is_not_about_that_place(base: Base, query: str) -> None:
+    assert (await base.finder.search(query, mode="navigation")).scent.next != "kb_map('guides')"
 
 
 async def test_a_place_is_found_by_the_end_of_its_path(tmp_path: Path) -> None:
