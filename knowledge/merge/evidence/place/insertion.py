@@ -105,11 +105,29 @@ def _put_section(w: Weighing, head: int, news: Sequence[NewText]) -> None:
     if placement.how == "unsure":
         w.offer([new.verdict for new in news], placement)
         return
+    if (fence := w.placer.open_fence_after(placement.after_line)) is not None:
+        _keep_out(w, news, fence)
+        return
     shift = placement.level - level if placement.level else 0
     blocks = [_shifted_heading(heading, shift), *_blocks_below(w, head, news, shift)]
     insertion = Insertion(placement.after_line, "\n\n".join(blocks), block=True)
     section = (*placement.section, heading.section[-1])
     _write(w, news, insertion, section, f"placed {placement.reason}", with_headings=True)
+
+
+def _keep_out(w: Weighing, news: Sequence[NewText], fence: DocumentPiece) -> None:
+    """Report that a new section is not written, because it would come between a heading and its fence."""
+    w.note = fence_note(fence)
+    for new in news:
+        w.verdicts[new.verdict] = replace(w.verdicts[new.verdict], verdict="retain", reason=w.note)
+
+
+def fence_note(fence: DocumentPiece) -> str:
+    """Return why no section is added before a fence or comment that is never closed."""
+    return (
+        f"not written: what begins in line {fence.line} is never closed, so it would come below the new heading; "
+        "close it, and send this call again"
+    )
 
 
 def _put_into_section(w: Weighing, news: Sequence[NewText]) -> None:

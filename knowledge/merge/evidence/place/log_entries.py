@@ -13,6 +13,7 @@ from knowledge.merge.document.dated_log import (
     same_date,
 )
 from knowledge.merge.document.units import cut, units
+from knowledge.merge.evidence.place.insertion import fence_note
 from knowledge.merge.evidence.place.list_form import ListForm, folded_text
 from knowledge.merge.evidence.place.placement import PageSection, Placement, is_inside, sections_of
 from knowledge.merge.evidence.weigh.keys import weigh_key
@@ -100,6 +101,10 @@ def _add_section(w: Weighing, entry: PageSection, parent: PageSection) -> None:
         end = next((one.heading for one in inside if one.level < entry.level), parent.last)
         last = w.placer.last_written(end or parent.last, parent)
         placement = Placement(parent.path, w.placer.line_after(last), "append")
+    if (fence := w.placer.open_fence_after(placement.after_line)) is not None:
+        w.note = fence_note(fence)
+        w.verdict("retain", (*placement.section, *entry.path[-1:]), w.note)
+        return
     text = folded_text("".join(piece.text for piece in w.content.pieces[entry.heading : entry.last]))
     _insert(w, placement, text, block=True, heading=entry.path[-1:])
 
@@ -184,7 +189,7 @@ def _log_place(w: Weighing, *, has_heading: bool) -> tuple[Placement, bool]:
         entry = next((unit for unit in w.units if dated_item(unit.text)), None)
         if entry is not None and not has_heading:
             return Placement(entry.section, entry.line - 1, "append"), pieces[entry.piece].kind != "list"
-    last = w.placer.last_written(len(pieces), w.placer.sections[0])
+    last = w.placer.last_written(len(pieces), w.placer.title if has_heading else w.placer.sections[-1])
     section = pieces[last].section if last >= 0 else ()
     is_list = last >= 0 and pieces[last].kind == "list"
     return Placement(section, w.placer.line_after(last), "append"), has_heading or not is_list

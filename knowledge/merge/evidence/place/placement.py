@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import nlargest
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.statements import stemming_language
@@ -641,6 +642,13 @@ class Placer:
                 at = heading if heading is not None and heading >= parent.first else at
             at -= 1
         return at
+
+    def open_fence_after(self, line: int) -> DocumentPiece | None:
+        """Return the fence or comment after a line that is never closed, if no heading is between the two."""
+        following = (piece for piece in self.page.pieces if piece.line > line)
+        return next(
+            (piece for piece in takewhile(lambda one: one.kind != "heading", following) if _swallows(piece)), None
+        )
 
     def section_at(self, placement: Placement) -> PageSection:
         """Return the section of the line that a placement names."""

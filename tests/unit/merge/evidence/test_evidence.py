@@ -768,6 +768,29 @@ def test_a_day_is_not_taken_for_the_one_whose_figures_are_in_another_order(there
     assert weighed(f"## {new}\n\n- b\n", page=page, append=True).text == f"{page}\n## {new}\n\n- b\n"
 
 
+@pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize(
+    "page", ["# Setup\n\n```\ncode\n", "# Setup\n\nText.\n\n```\ncode\n\n## Not a heading\n", "```\ncode\n"]
+)
+def test_no_section_comes_between_a_title_and_its_fence_that_is_never_closed(page: str, *, append: bool) -> None:
+    """The code was then below the new heading."""
+    plan = weighed("## Pears\n\nPears are green.\n", page=page, append=append)
+    assert (plan.text, words(plan)) == (page, ["retain"])
+    assert f"line {page.partition('```')[0].count(chr(10)) + 1} is never closed" in (plan.note or "")
+
+
+def test_an_entry_without_a_heading_goes_before_the_fence_of_its_day_that_is_never_closed() -> None:
+    """It went to the day before."""
+    page = "# Log\n\n## 2026-11-26\n\nA.\n\n## 2026-11-27\n\n```\ncode\n"
+    assert weighed("Lunch.\n", page=page, append=True).text == page.replace("27\n", "27\n\nLunch.\n")
+
+
+def test_text_goes_before_a_fence_that_is_never_closed() -> None:
+    page = "# Setup\n\n```\ncode\n"
+    plan = weighed("Pears are green.\n", page=page, section="Setup")
+    assert plan.text == "# Setup\n\nPears are green.\n\n```\ncode\n"
+
+
 TWO_DAYS = [
     ("2026-11-28", "2026-11-29"),
     ("28 ноября 2026", "29 ноября 2026"),
