@@ -16,6 +16,8 @@ from knowledge.pages.markdown.inline import plain
 
 ENTRIES = 2
 """Dated headings, or dated items, from which a page counts as a log even if its front matter does not say so."""
+LONGEST_LEAD = 200
+"""The most characters before the first figure of a date: an indent, a marker, a label and a weekday."""
 REMEMBERED = 4_096
 """Headings whose dates are kept, because each is read many times."""
 
@@ -84,6 +86,7 @@ _LOG_FOLDER = re.compile(
 )
 _ISO = re.compile(r"(\d{4})[-/.\u5e74\ub144]\s?(\d{1,2})[-/.\u6708\uc6d4]\s?(\d{1,2})")
 _NUMBERS = re.compile(r"(?<!\d)(\d{1,2})([-/.])\s?(\d{1,2})[-/.]\s?(\d{4}|\d{2})(?!\d)")
+_FIGURE = re.compile(rf"\D{{0,{LONGEST_LEAD}}}\d")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -127,7 +130,8 @@ def are_days_apart(one: Sequence[str], other: Sequence[str]) -> bool:
 
 def dated_item(text: str) -> str | None:
     """Return the date at the start of a paragraph or item, as log entries have it; None without one."""
-    found = _ANY_SAID_AT.match(text)
+    # Most texts have no figure near their beginning, which is quick to see.
+    found = _ANY_SAID_AT.match(text) if _FIGURE.match(text) else None
     return found["date"] if found else None
 
 

@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from knowledge.merge.model import Confidence, IncomingEvidence, Origin
 from knowledge.pages.claim_source import AUTHORITY, UNKNOWN_AUTHORITY, source_kind
 from knowledge.pages.paths import without_suffix
+
+REMEMBERED = 4_096
+"""Sources whose lineages are kept, because most texts of a page share a few."""
 
 UNKNOWN = "unknown"
 """The source of text of unknown origin."""
@@ -120,6 +124,7 @@ def same_lineage(one: str, other: str) -> bool:
     return lineage != UNKNOWN and lineage == lineage_of(other)
 
 
+@lru_cache(REMEMBERED)
 def lineage_of(source: str) -> str:
     """Return the lineage of a source: the source without its revision, message number, line or section.
 

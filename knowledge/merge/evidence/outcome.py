@@ -27,8 +27,9 @@ def plan_of(w: Weighing, form: Form) -> MergePlan:
     if spliced is None:
         kept: list[PageChange] = []
         _accept(w, w.changes, kept)
+        written = {id(change) for change in kept}
         for change in w.changes:
-            if change not in kept:
+            if id(change) not in written:
                 why = f"not written, because it would change how the text around it reads; {TO_A_PERSON}"
                 for number in change.verdicts:
                     w.verdicts[number] = replace(w.verdicts[number], verdict="retain", reason=f"{w.weight}; {why}")

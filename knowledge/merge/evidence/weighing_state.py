@@ -19,6 +19,7 @@ from knowledge.merge.evidence.confidence import confidence_in, independent, line
 from knowledge.merge.evidence.place.list_form import bare_text, in_form_of, item_number
 from knowledge.merge.evidence.place.placement import MOST_OFFERED, PageSection, Placement, Placer, offered_place
 from knowledge.merge.evidence.weigh.page_index import PageIndex
+from knowledge.merge.evidence.weigh.table import Table, table_of
 from knowledge.merge.model import (
     BlockVerdict,
     Confidence,
@@ -187,6 +188,12 @@ class Weighing:
             return True
         mine, other = (self._keys_under.get(path, frozenset()) for path in (target.path, self.units[number].section))
         return len(mine & other) < PARALLEL
+
+    @cached_property
+    def tables(self) -> Sequence[Table]:
+        """The tables of the page, in order."""
+        tables = (number for number, piece in enumerate(self.page.pieces) if piece.kind == "table")
+        return [table_of(self.page, self.units, number) for number in tables]
 
     @cached_property
     def _keys_under(self) -> Mapping[tuple[str, ...], frozenset[str]]:

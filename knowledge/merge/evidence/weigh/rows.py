@@ -10,7 +10,7 @@ from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.statements import covers, implies, read_statement
 from knowledge.merge.evidence.place.list_form import SORTED_FROM, folded_lines
 from knowledge.merge.evidence.place.placement import PageSection
-from knowledge.merge.evidence.weigh.table import Table, TableRow, folded_cell, key_of, table_of
+from knowledge.merge.evidence.weigh.table import Table, TableRow, folded_cell, key_of
 from knowledge.merge.evidence.weighing_state import Dispute, NewText, PageChange, Weighing
 from knowledge.merge.model import Unit, quoted_section, unit_digest
 from knowledge.merge.splice import Insertion
@@ -48,8 +48,8 @@ def _new_table(w: Weighing, table: Table) -> None:
     piece = w.content.pieces[table.piece]
     unit = w.incoming[table.head]
     digest = unit_digest(piece.text)
-    equal = {at for at, one in enumerate(w.page.pieces) if one.kind == "table" and unit_digest(one.text) == digest}
-    same = [number for number, old in enumerate(w.units) if old.piece in equal]
+    equal = [one for one in w.tables if unit_digest(w.page.pieces[one.piece].text) == digest]
+    same = [number for one in equal for number in (one.head, *(row.unit for row in one.rows))]
     if same:
         w.unchanged(table.head, *same)
         return
@@ -58,11 +58,7 @@ def _new_table(w: Weighing, table: Table) -> None:
 
 
 def _tables(w: Weighing, target: PageSection | None) -> list[Table]:
-    return [
-        table_of(w.page, w.units, number)
-        for number, piece in enumerate(w.page.pieces)
-        if piece.kind == "table" and (target is None or w.lies_in(number, target))
-    ]
+    return [table for table in w.tables if target is None or w.lies_in(table.piece, target)]
 
 
 def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None) -> Table | None:

@@ -6,6 +6,7 @@ Source: GitHub Flavored Markdown 0.29, "Tables (extension)".
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -53,7 +54,9 @@ class Table(NamedTuple):
 
 def table_of(page: CutDocument, units: Sequence[Unit], piece: int) -> Table:
     """Return the table at `piece`, the index of a table among the pieces of `page`."""
-    rows = [TableRow(number, _cells_in(unit.text)) for number, unit in enumerate(units) if unit.piece == piece]
+    # The units of a page are in the order of its pieces.
+    first, end = (bisect(units, piece, key=lambda unit: unit.piece) for bisect in (bisect_left, bisect_right))
+    rows = [TableRow(number, _cells_in(units[number].text)) for number in range(first, end)]
     head, *body = rows
     assert page.pieces[piece].kind == "table"  # noqa: S101 - the caller looked; a wrong row here would be written
     return Table(piece, head.unit, tuple(folded_cell(cell.text) for cell in head.cells), tuple(body))
