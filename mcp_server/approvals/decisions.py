@@ -18,8 +18,9 @@ from mcp_server.approvals.approvers import (
     require_trust,
     requirement,
 )
+from mcp_server.approvals.contradictions.claims import answer_claims, both_hold, settled_note
 from mcp_server.approvals.proposal_executor import ProposalExecutor
-from mcp_server.approvals.proposals import ProposalDraft, Proposing, hash_of, of_its_run, principal_of
+from mcp_server.approvals.proposals import ProposalDraft, Proposing, calls_of, hash_of, of_its_run, principal_of
 from mcp_server.approvals.reviewers.deciders import paths_of, require_pages, why_barred
 from mcp_server.approvals.undo import person_undo
 from mcp_server.approvals.views.askers import of_each_asker
@@ -89,7 +90,18 @@ class Decisions:
         # A weak channel proves no person: a host that answers its own forms must not raise its own score.
         if person.channel not in WEAK and proposal.kind == "call":
             await self._count(proposal, person, approved=True)
-        return await self._executor.carry_out(proposal_id)
+        done = await self._executor.carry_out(proposal_id)
+        if done.state == "executed" and done.tool == "kb_dismiss":
+            await self._answer_claims(done, person)
+        return done
+
+    async def _answer_claims(self, dismissal: Proposal, person: Approver) -> None:
+        """Close the proposals of a claim if a person approved that both it and the existing statement hold."""
+        call = calls_of(dismissal)[-1]
+        flag = await self._services.state.ledger.flag(int(call["contradiction_id"]))
+        if flag is not None and flag.dismissal is not None:
+            note = f"{settled_note(flag.id)}{both_hold(flag.dismissal.reason)}"
+            await answer_claims(self._services.state, self, flag.contradiction, person, note)
 
     async def request_changes(self, proposal_id: str, shown_hash: str, person: Approver, comment: str) -> Proposal:
         """Close the proposal with a comment that says what the host should change. Nothing is applied.

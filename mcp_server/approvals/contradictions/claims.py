@@ -66,6 +66,11 @@ def settled_note(flag_id: int) -> str:
     return f"contradiction {flag_id} was settled: "
 
 
+def both_hold(reason: str) -> str:
+    """Return what the host of a closed proposal is told if both statements hold."""
+    return f"both statements hold ({reason}); send the call again to add the new one beside the existing one"
+
+
 async def answered_claims(state: StateStore, flag_id: int) -> Sequence[ProposalLine]:
     """Return the proposals that were closed when a person settled the contradiction, among the newest rejected ones."""
     lines = await state.trust.lines(states=("rejected",), limit=MOST_LOOKED_AT)

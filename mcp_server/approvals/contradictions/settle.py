@@ -10,7 +10,13 @@ from knowledge.history.ports import Flag
 from knowledge.merge.model import Ruling
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from mcp_server.approvals.approvers import Approvals, Approver, CannotDecide, must_sign, requirement
-from mcp_server.approvals.contradictions.claims import answer_claims, pending_claims, renew_claims, settled_note
+from mcp_server.approvals.contradictions.claims import (
+    answer_claims,
+    both_hold,
+    pending_claims,
+    renew_claims,
+    settled_note,
+)
 from mcp_server.approvals.reviewers.deciders import require_pages
 from mcp_server.gate.taint import origin_of
 from mcp_server.ports import WebServices
@@ -57,11 +63,14 @@ class ContradictionDecisions:
         return await self._answered(done, f"a person edited {' and '.join(done.pages)}")
 
     async def dismiss(self, flag_id: int, ruling: Ruling, reason: str) -> SettledContradiction:
-        """Dismiss it: both statements hold, or the existing one does. A claim that holds too may still be approved."""
+        """Dismiss it: both statements hold, or the existing one does.
+
+        The proposals of the new one are closed in both cases: approved, they would write it in place of the existing one.
+        """
         await self._require_pages(await self._services.contradictions.one(flag_id))
         flag = await self._services.contradictions.dismiss(flag_id, ruling, by=self._by, reason=reason)
         done = Settled(flag, "", ())
-        return SettledContradiction(done) if ruling == "both" else await self._answered(done, reason)
+        return await self._answered(done, both_hold(reason) if ruling == "both" else reason)
 
     async def reopen(self, flag_id: int) -> SettledContradiction:
         """Take a decision back, as `Settlements.undo` does, and propose again what it had closed."""

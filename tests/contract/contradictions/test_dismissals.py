@@ -12,6 +12,7 @@ from mcp_types import TextResourceContents
 from knowledge.history.audit.chain import fields_of
 from mcp_server.app.settings.settings import Settings
 from mcp_server.approvals.approvers import Approver
+from mcp_server.approvals.contradictions.settle import ContradictionDecisions
 from tests.support.hosts.writers import Refused, Writer, writing
 from tests.support.knowledge_bases.folders import write
 
@@ -69,7 +70,8 @@ async def test_a_host_may_propose_a_dismissal_and_only_a_person_makes_it(setting
         assert kept["dismissed"] == {
             **kept["dismissed"], "ruling": "both", "by": "ana (page, by word)", "reason": "two services”"
         }  # fmt: skip
-        newest = (await audit(host))[0]
+        closed, newest = (await audit(host))[:2]
+        assert closed["outcome"] == "rejected"
         assert (newest["tool"], newest["outcome"]) == ("kb_dismiss", "dismissed")
         records = await host.app.base.state.ledger.records()
         (body,) = [one for one in map(fields_of, records) if one["outcome"] == "dismissed"]
@@ -109,6 +111,28 @@ async def test_a_claim_that_a_person_let_stand_beside_another_is_written_and_not
         other = await claim(host, CLAIM.replace("32", "16"), source="wiki:more")
         assert [block["verdict"] for block in other["blocks"]] == ["flag"]
         assert await contradictions(host, dismissed=True) != []
+
+
+@pytest.mark.parametrize("asked", [False, True])
+async def test_the_proposal_of_a_claim_is_closed_if_both_statements_hold(settings: Settings, *, asked: bool) -> None:
+    """It kept waiting, and approving it wrote the new statement in place of the one that holds."""
+    async with writing(settings, level=5) as host:
+        flagged = (await claim(host))["proposal"]
+        (found,) = await contradictions(host)
+        if asked:
+            waits = await host.call("kb_dismiss", contradiction_id=found["id"], reason="two regions")
+            assert await approved(host, waits["proposal"]["id"]) == "executed"
+        else:
+            decisions = ContradictionDecisions(host.app.services, host.app.approvals, ANA)
+            done = await decisions.dismiss(found["id"], "both", "two regions")
+            assert done.closed == [flagged["id"]]
+        told = (await host.call("proposal_status", proposal_id=flagged["id"]))["proposal"]
+        assert told["state"] == "rejected"
+        assert "both statements hold (two regions); send the call again" in told["decision"]["note"]
+        assert (await host.call("trust_status"))["pending"] == []
+        assert (await claim(host))["status"] == "done"
+        for limit in ("64 MiB", "32 MiB"):
+            assert limit in host.text(LIMITS)
 
 
 async def test_a_rejected_claim_stays_rejected_with_the_reason_and_is_no_new_proposal(settings: Settings) -> None:

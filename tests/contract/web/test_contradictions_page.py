@@ -62,7 +62,7 @@ async def test_a_contradiction_is_dismissed_on_the_page_with_a_reason_and_reopen
     await visitor.send("/contradictions/1/reopen")
     assert "64 MiB" in await visitor.look("/contradictions")
     records = [fields_of(record) for record in await place.app.base.state.ledger.records()]
-    assert [body["outcome"] for body in records[-2:]] == ["dismissed", "reopened"]
+    assert [body["outcome"] for body in records[-3:]] == ["dismissed", "rejected", "reopened"]
     await visitor.post("/contradictions/4711/reopen", forms(visitor.html)["/contradictions/1/keep"])
     assert "there is no contradiction 4711" in visitor.html
     for strange in ("4711", "x", "1e3", "9" * 30):
