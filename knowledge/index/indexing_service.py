@@ -91,13 +91,17 @@ class IndexingService:
     async def run(self) -> None:
         """Index whenever no other process does, until cancelled. No problem with files or index ends it."""
         while True:
-            lease = await self._ask()
-            if lease is not None:
-                try:
+            # A process that is stopped while it asks may have been given the lease without learning of it.
+            perhaps_ours = True
+            try:
+                lease = await self._ask()
+                perhaps_ours = lease is not None
+                if lease is not None:
                     self.leading = True
                     await self._lead(lease)
-                finally:
-                    self.leading = False
+            finally:
+                self.leading = False
+                if perhaps_ours:
                     await self._release()
             await anyio.sleep(ASK_S)
 
@@ -114,7 +118,7 @@ class IndexingService:
 
     async def _release(self) -> None:
         # Shielded, so that a process that is stopped frees the lease instead of leaving it to expire.
-        with anyio.move_on_after(RENEW_S, shield=True):
+        with anyio.move_on_after(TTL_S, shield=True):
             try:
                 await self._state.release_lease(self._lease, self._holder)
             except Exception:

@@ -112,24 +112,27 @@ async def held_lease(
             await anyio.sleep(RENEW_S)
             await ask()
 
-    lease = await ask()
-    with anyio.move_on_after(wait_s):
-        while lease is None and not (or_once is not None and await or_once()):
-            await anyio.sleep(ASK_S)
-            on_progress(await base.index.progress())
-            lease = await ask()
-    if lease is None:
-        yield None
-        return
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(renew)
-        try:
-            yield lease
-        finally:
-            tasks.cancel_scope.cancel()
-            # Shielded, so that an interrupted command releases it too, and no other process has to wait until it expires.
-            with anyio.CancelScope(shield=True):
-                await base.state.release_lease(base.lease, holder)
+    try:
+        lease = await ask()
+        with anyio.move_on_after(wait_s):
+            while lease is None and not (or_once is not None and await or_once()):
+                await anyio.sleep(ASK_S)
+                on_progress(await base.index.progress())
+                lease = await ask()
+        if lease is None:
+            yield None
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(renew)
+            try:
+                yield lease
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        # After the last renewal has ended, and also if this was stopped while it asked: the lease may have been given. Shielded,
+        # so that an interrupted command releases it too, and no other process has to wait until it expires.
+        with anyio.CancelScope(shield=True):
+            await base.state.release_lease(base.lease, holder)
 
 
 def up_to_date(base: KnowledgeBase) -> Callable[[], Awaitable[bool]]:

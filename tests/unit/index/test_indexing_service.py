@@ -18,7 +18,7 @@ from knowledge.index.indexer import Indexer
 from knowledge.index.indexing_service import IndexingService
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import words
-from knowledge.state.ports import IndexIdentity
+from knowledge.state.ports import IndexIdentity, Lease
 from tests.support.index.memory_embedder import MemoryEmbedder
 from tests.support.index.memory_engines import MemoryKeywordIndex
 from tests.support.state.memory.index import MemoryIndexStore
@@ -139,6 +139,25 @@ async def test_one_of_two_indexes_and_the_other_takes_over(root: Path) -> None:
             return two.service.leading
 
         await until(two_leads)
+
+
+async def test_a_lease_that_was_given_just_as_its_process_was_stopped_is_released(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person who moves the state to another database would be told that a server still uses it."""
+    state, given = MemoryStateStore(), anyio.Event()
+    acquire = state.acquire_lease
+
+    async def slow(name: str, holder: str, *, now: datetime, ttl_s: float) -> Lease | None:
+        lease = await acquire(name, holder, now=now, ttl_s=ttl_s)
+        given.set()
+        await anyio.sleep_forever()
+        return lease
+
+    monkeypatch.setattr(state, "acquire_lease", slow)
+    async with running(Process(root, state, MemoryIndexStore())):
+        await given.wait()
+    assert await state.lease(indexing_service.LEASE) is None
 
 
 async def test_a_holder_whose_lease_was_taken_stops_and_asks_again(root: Path) -> None:
