@@ -22,6 +22,8 @@ MOST_BLOCKS = 64
 """Blocks of code, quotes, HTML that a new one is compared with."""
 
 _CODE = frozenset({"fence", "code"})
+MOST_DIGITS = 9
+_FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 _INDENT = re.compile(r"^[ \t]+")
 _VISIBLE = str.maketrans({" ": "\1", "\t": "\2"})
 _BLOCKS = frozenset({"fence", "code", "html", "quote", "comment"})
@@ -96,6 +98,24 @@ class PageIndex:
                     found[unit.kind, line].append(number)
         return found
 
+    def is_next_of(self, new: Statement, old: Statement) -> bool:
+        """Return whether the section of `old` counts up to `new`, by figures alone: "Entry 1" and "Entry 2" to "Entry 3"."""
+        counted, form = _counted(new)
+        there = self._counts.get((old.section, form), ())
+        return form == _counted(old)[1] and {counted - 2, counted - 1} <= {*there} and max(there) < counted
+
+    @cached_property
+    def _counts(self) -> Mapping[tuple[Sequence[str], str], set[int]]:
+        """The first figures of the statements of prose, by their section and what they are without their figures."""
+        found: dict[tuple[Sequence[str], str], set[int]] = defaultdict(set)
+        for number, unit in enumerate(self.units):
+            if unit.kind in ("paragraph", "item"):
+                for one in self.statements(number):
+                    counted, form = _counted(one)
+                    if counted >= 0:
+                        found[one.section, form].add(counted)
+        return found
+
     @cached_property
     def _by_words(self) -> tuple[Mapping[str, list[Statement]], Mapping[str, list[Statement]]]:
         """The statements of prose and quotes by their terms, and by their folded text."""
@@ -108,6 +128,12 @@ class PageIndex:
                     for term in set(one.reading.terms):
                         by_term[term].append(one)
         return by_term, by_fold
+
+
+def _counted(one: Statement) -> tuple[int, str]:
+    """Return the first figure of a statement if it is whole, else -1, and the statement without its figures."""
+    first, form = _FIGURES.search(one.reading.folded), _FIGURES.sub("0", one.reading.folded)
+    return int(first[0]) if first is not None and first[0].isdecimal() and len(first[0]) <= MOST_DIGITS else -1, form
 
 
 def block_lines(text: str) -> list[str]:

@@ -229,9 +229,7 @@ def _file_contradiction(
     if w.is_elsewhere(found.unit, old.unit):
         # If one source says both in two sections, they are about two things: customers' servers and the company's own.
         found.new.append(new)
-    elif not w.corrects(found.unit, old.unit):
-        found.disputes.append(_dispute(new, old, comparison))
-    elif _may_name_another(new, comparison) and (word := _judged(w, new, old)) in (None, "both", "same"):
+    elif _may_be_another(w, new, old, comparison, found) and (word := _judged(w, new, old)) in (None, "both", "same"):
         # Only the host knows whether the number is the name of another thing or a newer value.
         if word is None:
             found.questions.append((new, old))
@@ -239,10 +237,26 @@ def _file_contradiction(
             found.duplicates.append(old)
         else:
             found.new.append(new)
+    elif not w.corrects(found.unit, old.unit):
+        found.disputes.append(_dispute(new, old, comparison))
     elif w.is_later(old.unit):
         found.corrections.append((new, old))
     else:
         found.outdated.append((new, old))
+
+
+def _may_be_another(
+    w: Weighing, new: Statement, old: Statement, comparison: StatementRelation, found: UnitFindings
+) -> bool:
+    """Return whether a statement with another number may be about another thing than the old one.
+
+    It may if the section already counts up to it, such as "Entry 1" and "Entry 2" to "Entry 3".
+    """
+    if w.is_rejected(old.unit):
+        return False
+    if w.index.is_next_of(new, old):
+        return True
+    return w.corrects(found.unit, old.unit) and _may_name_another(new, comparison)
 
 
 def _may_name_another(new: Statement, comparison: StatementRelation) -> bool:

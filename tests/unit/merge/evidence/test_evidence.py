@@ -333,6 +333,38 @@ def test_a_source_that_speaks_of_the_next_of_many_is_asked_before_it_replaces_th
     assert [(one.existing, one.new) for one in plan.questions] == ([] if answer else [(old, new)])
 
 
+@pytest.mark.parametrize("source", ["zulip:ops/limits/2", "code:a.py", "user"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Entry number {}",
+        "Batch {} took 30 s",
+        "Ticket 47{} is done.",
+        "\u0428\u0430\u0433 {} \u0433\u043e\u0442\u043e\u0432.",
+    ],
+)
+def test_the_next_of_statements_that_count_up_is_asked_about(form: str, source: str) -> None:
+    """It contradicted the first, or replaced it."""
+    page = f"# List\n\n- {form.format(10)}\n- {form.format(11)}\n"
+    new = form.format(12)
+    plan = weighed(f"- {new}\n", source, page, section="List")
+    assert (plan.text, plan.contradictions) == (page, ())
+    (question,) = plan.questions
+    texts: dict[AnswerWord, str] = {"both": f"{page}- {new}\n", "same": page, "contradicts": page}
+    for answer, text in texts.items():
+        judged = (StatementAnswer(question.existing, question.new, answer),)
+        again = weighed(f"- {new}\n", source, page, section="List", answers=judged, held_by="wiki:limits")
+        assert (again.text, len(again.contradictions)) == (text, answer == "contradicts")
+
+
+@pytest.mark.parametrize(
+    "there", ["Timeout 30", "Timeout 39", "Timeout 30\n- Timeout 35", "Timeout 39\n- Timeout 38\n- Timeout 41"]
+)
+def test_a_figure_to_which_the_section_does_not_count_up_is_still_a_contradiction(there: str) -> None:
+    plan = weighed("- Timeout 40\n", page=f"# List\n\n- {there}\n- Retries 3\n", section="List")
+    assert words(plan) == ["flag"]
+
+
 def test_a_source_still_corrects_a_figure_of_its_own() -> None:
     plan = weighed("The limit is 300.", "zulip:ops/limits/2", "# A\n\nThe limit is 200.\n")
     assert plan.text == "# A\n\nThe limit is 300.\n"
