@@ -12,7 +12,7 @@ from knowledge.history.ports import Tracked
 from knowledge.merge.claims.claim import claims_of, most_likely_language, plain_text, unread_statements
 from knowledge.merge.claims.contradiction import SAMPLE, STATING, FoundContradiction, contradictions
 from knowledge.merge.claims.statements import StatementReading, likeness, read_statement, sentences
-from knowledge.merge.document.dated_log import dated_heading, dated_item, is_dated_name, is_log
+from knowledge.merge.document.dated_log import dated_item, day_of, is_dated_name, is_log
 from knowledge.merge.document.unit_origins import PageFacts, presumed_origin, trace_origins
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.evidence.confidence import USER, confidence_in
@@ -208,7 +208,7 @@ class _ComparedPage:
 
     def dates(self, unit: Unit) -> bool:
         """Return whether the unit is dated: by its page, by a heading above it, or by its own beginning."""
-        return self._is_dated or any(map(dated_heading, unit.section)) or dated_item(unit.text) is not None
+        return self._is_dated or any(map(day_of, unit.section)) or dated_item(unit.text) is not None
 
     def years(self, unit: Unit) -> frozenset[str]:
         """Return the years in the names of its page and headings, such as that of an annual report."""

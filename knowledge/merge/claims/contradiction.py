@@ -23,7 +23,7 @@ from knowledge.merge.claims.claim import (
 from knowledge.merge.claims.comparison import UNRELATED, StatementRelation, compare_claims, compare_rows, rank
 from knowledge.merge.claims.polarity import have_contrast
 from knowledge.merge.claims.statement_reader import Claim
-from knowledge.merge.document.dated_log import dated_heading
+from knowledge.merge.document.dated_log import are_entries_apart, day_of
 from knowledge.merge.model import Unit
 
 WORTH_READING = 0.4
@@ -186,10 +186,10 @@ def _share_terms(ours: Claim, theirs: Claim) -> bool:
 
 
 def _sections_differ(ours: Sequence[str], theirs: Sequence[str], language: str) -> bool:
-    """Return whether headings name different subjects of one sort (`Linux`, `Windows`), or two days of a log."""
+    """Return whether headings name different subjects of one sort (`Linux`, `Windows`), or two entries of a series."""
     if not ours or not theirs or tuple(ours) == tuple(theirs):
         return False
-    if any(map(dated_heading, ours)) and any(map(dated_heading, theirs)):
+    if (any(map(day_of, ours)) and any(map(day_of, theirs))) or are_entries_apart(tuple(ours), tuple(theirs)):
         return True
     left = {term for name in ours for term in claim(name, language).terms}
     right = {term for name in theirs for term in claim(name, language).terms}

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.merge.claims.lexicon import MONTHS_IN_DATES, MONTHS_WITHOUT_YEAR, WEEKDAYS_IN_DATES
-from knowledge.merge.document.units import BOM, cut, split_lines, units
+from knowledge.merge.document.units import BOM, cut, heading_level, split_lines, units
 from knowledge.merge.model import CutDocument, DocumentPiece
 from knowledge.pages.markdown.inline import plain
 
@@ -18,6 +18,8 @@ ENTRIES = 2
 """Dated headings, or dated items, from which a page counts as a log even if its front matter does not say so."""
 LONGEST_LEAD = 200
 """The most characters before the first figure of a date: an indent, a marker, a label and a weekday."""
+NEAREST = 3
+"""So many of the headings above a text are compared with those above another; on a page of ever deeper headings, all take too long."""
 REMEMBERED = 4_096
 """Headings whose dates are kept, because each is read many times."""
 
@@ -87,6 +89,9 @@ _LOG_FOLDER = re.compile(
 _ISO = re.compile(r"(\d{4})[-/.\u5e74\ub144]\s?(\d{1,2})[-/.\u6708\uc6d4]\s?(\d{1,2})")
 _NUMBERS = re.compile(r"(?<!\d)(\d{1,2})([-/.])\s?(\d{1,2})[-/.]\s?(\d{4}|\d{2})(?!\d)")
 _FIGURE = re.compile(rf"\D{{0,{LONGEST_LEAD}}}\d")
+_DATE_INSIDE = re.compile(rf"(?<![\w./-])(?:{_DATE})(?![\w/-])", re.IGNORECASE)
+_FIGURES = re.compile(r"\d+(?:\.\d+)*")
+_SECTION_NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]\s+(?=\D)")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -114,12 +119,42 @@ def same_date(one: str, other: str) -> bool:
     return dates[0] is not None and dates[0] == dates[1]
 
 
-def are_days_apart(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two heading paths are of two different days."""
-    days = [next((date for name in reversed(path) if (date := dated_heading(name))), None) for path in (one, other)]
-    if days[0] is None or days[1] is None or days[0].casefold() == days[1].casefold():
+@lru_cache(REMEMBERED)
+def day_of(heading: str) -> str | None:
+    """Return the date in a heading, also if it says more, such as `[1.2.0] - 2026-11-21`; None without one."""
+    if (date := dated_heading(heading)) is not None:
+        return date
+    found = _DATE_INSIDE.search(_words(heading))
+    return found[0] if found else None
+
+
+@lru_cache(REMEMBERED)
+def are_entries_apart(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether two heading paths are of two entries of a series: of two days, versions, weeks or weekdays.
+
+    What one of them says is then neither said already nor contradicted by the other.
+    """
+    first, second = (next((name for name in reversed(path) if day_of(name)), None) for path in (one, other))
+    if first is not None and second is not None:
+        return _are_days_apart(day_of(first) or "", day_of(second) or "") or (
+            None in (dated_heading(first), dated_heading(second)) and _are_of_one_series(first, second)
+        )
+    return any(_are_of_one_series(a, b) for a in one[-NEAREST:] for b in other[-NEAREST:])
+
+
+def _are_of_one_series(one: str, other: str) -> bool:
+    """Return whether two headings differ only by their figures (`Week 47`, `Week 48`), or are two days of the week."""
+    names = [_SECTION_NUMBER.sub("", _words(name).casefold()) for name in (one, other)]
+    if names[0] == names[1]:
         return False
-    first, second = _readings(days[0]), _readings(days[1])
+    forms = [_FIGURES.sub("0", name) for name in names]
+    return forms[0] == forms[1] or all(name in WEEKDAYS_IN_DATES for name in names)
+
+
+def _are_days_apart(one: str, other: str) -> bool:
+    if one.casefold() == other.casefold():
+        return False
+    first, second = _readings(one), _readings(other)
     if len(first) == len(second) == 2:
         return first != second  # 3/4/2026 and 4/3/2026 are written in one way
     # `28 Nov` has no year.
@@ -136,15 +171,25 @@ def dated_item(text: str) -> str | None:
 
 
 def is_log(page: CutDocument) -> bool:
-    """Return whether a page reads as a log: most of its sections, or of its items, are dated."""
-    headings = [piece for piece in page.pieces if piece.kind == "heading"]
-    dated = sum(dated_heading(piece.text) is not None for piece in headings)
+    """Return whether a page reads as a log: most of its sections, or of its items, are dated.
+
+    Sections inside the dated ones don't count.
+    """
+    dated, all_ = dated_sections(page)
     # The title of the page is a heading without a date.
-    if dated >= ENTRIES and dated * 2 >= len(headings) - 1:
+    if len(dated) >= ENTRIES and len(dated) * 2 >= len(all_) - 1:
         return True
     said = [unit for unit in units(page) if unit.kind in ("item", "paragraph")]
     items = sum(dated_item(unit.text) is not None for unit in said)
     return items >= ENTRIES and items * 2 >= len(said)
+
+
+def dated_sections(page: CutDocument) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the headings of a page that are dated, and all of its headings of their level and above."""
+    headings = [(heading_level(piece), piece.section[-1]) for piece in page.pieces if piece.kind == "heading"]
+    level = min((level for level, name in headings if day_of(name)), default=0)
+    above = [name for one, name in headings if one <= level]
+    return [name for name in above if day_of(name)], above
 
 
 def is_dated_name(path: str) -> bool:
@@ -163,7 +208,7 @@ def is_dated_name(path: str) -> bool:
 
 def newest_first(page: CutDocument) -> bool:
     """Return whether the newest entry of a log comes first."""
-    dates = [date for piece in page.pieces if piece.kind == "heading" and (date := dated_heading(piece.text))]
+    dates = [date for piece in page.pieces if piece.kind == "heading" and (date := day_of(piece.text))]
     dates = dates or [date for unit in units(page) if (date := dated_item(unit.text))]
     keys = [_key(date) for date in dates]
     # Counted, not only the first two: people correct old entries and add late ones.
@@ -172,8 +217,8 @@ def newest_first(page: CutDocument) -> bool:
     return down > up
 
 
-def without_dates(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapped:
-    """Return `content` without dated headings and without `Update 2026-11-21:` before its text.
+def without_dates(content: CutDocument, *, known: Sequence[str] = (), only_headings: bool = False) -> Unwrapped:
+    """Return `content` without dated headings and, unless `only_headings`, without `Update 2026-11-21:` before its text.
 
     `known` holds the folded headings of the page; these are kept. If a heading has other words besides its date, and
     the page has a heading of these words, they stay as a heading. Otherwise they go into `hint`.
@@ -185,7 +230,7 @@ def without_dates(content: CutDocument, *, known: Sequence[str] = ()) -> Unwrapp
     for piece in content.pieces:
         if piece.kind == "heading":
             parts.append(_heading(piece, folded, hints, dates))
-        elif piece.kind in ("paragraph", "list"):
+        elif piece.kind in ("paragraph", "list") and not only_headings:
             for line in split_lines(piece.text):
                 said = _SAID_AT.match(line)
                 if said is not None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from knowledge.merge.document.dated_log import is_log, without_dates
+from knowledge.merge.document.dated_log import dated_item, is_log, without_dates
 from knowledge.merge.document.units import units
 from knowledge.merge.evidence.outcome import plan_of
 from knowledge.merge.evidence.place.insertion import place_new_texts
@@ -63,10 +63,15 @@ def compare_content(w: Weighing, content: CutDocument, within: PageSection | Non
     # In a log, dates are the structure; on any other page, a dated note would become an entry at the end that nobody finds.
     if not is_log(w.page):
         known = [folded_heading(name) for one in w.placer.sections for name in one.path[-1:]]
-        content, w.hint, dates = without_dates(content, known=known)
+        content, w.hint, dates = without_dates(content, known=known, only_headings=_has_dated_items(w))
     w.content, w.incoming = content, units(content)
     compare_prose(w)
     return dates
+
+
+def _has_dated_items(w: Weighing) -> bool:
+    """Return whether the page has items that begin with a date, such as deadlines: a new one keeps its date."""
+    return any(unit.kind == "item" and dated_item(unit.text) is not None for unit in w.units)
 
 
 def _weigh_units(w: Weighing) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.merge.document.dated_log import (
-    are_days_apart,
-    dated_heading,
+    are_entries_apart,
     dated_item,
+    dated_sections,
+    day_of,
     is_log,
     newest_first,
     same_date,
@@ -59,16 +60,13 @@ def is_entry_of_new_day(w: Weighing, content: CutDocument) -> bool:
 
     A page with one section is a log if that section is a day.
     """
-    below = [one for one in w.placer.sections if one.path and one != w.placer.title]
-    there = [one.path[-1:] for one in below if dated_heading(one.path[-1])]
+    dated, all_ = dated_sections(w.page)
+    title = w.placer.title.path[-1:]
+    is_of_days = is_log(w.page) or all(name in dated for name in all_ if (name,) != title)
     said = {unit.section for unit in units(content) if unit.kind != "heading"}
-    if (
-        not there
-        or not (is_log(w.page) or len(there) == len(below))
-        or not all(any(map(dated_heading, one)) for one in said)
-    ):
+    if not dated or not is_of_days or not all(any(map(day_of, one)) for one in said):
         return False
-    return bool(said) and all(are_days_apart(day, name) for day in said for name in there)
+    return bool(said) and all(are_entries_apart(one, (name,)) for one in said for name in dated)
 
 
 def _named(w: Weighing, entry: PageSection, parents: Sequence[PageSection]) -> Sequence[PageSection]:
@@ -177,9 +175,7 @@ def _log_place(w: Weighing, *, has_heading: bool) -> tuple[Placement, bool]:
     """
     pieces = w.page.pieces
     if newest_first(w.page):
-        first = next(
-            (at for at, piece in enumerate(pieces) if piece.kind == "heading" and dated_heading(piece.text)), None
-        )
+        first = next((at for at, piece in enumerate(pieces) if piece.kind == "heading" and day_of(piece.text)), None)
         if first is not None:
             before = first - 1
             while before >= 0 and pieces[before].kind == "blank":

@@ -26,7 +26,7 @@ from knowledge.merge.claims.statements import (
     read_statement,
     statements_of,
 )
-from knowledge.merge.document.dated_log import are_days_apart
+from knowledge.merge.document.dated_log import are_entries_apart
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.place.list_form import bare_text
 from knowledge.merge.evidence.place.placement import PageSection
@@ -86,7 +86,7 @@ def _equal(w: Weighing, unit: Unit) -> int | None:
     """Return the page's unit with the same text, in the section that the content names."""
     target = w.target(unit.section)
     return w.index.equal(
-        unit, lambda at: w.lies_within(at, target) and not are_days_apart(unit.section, w.units[at].section)
+        unit, lambda at: w.lies_within(at, target) and not are_entries_apart(unit.section, w.units[at].section)
     )
 
 
@@ -110,7 +110,7 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
         for old in w.index.near(new)
         if w.comparable(old.unit, target, alone=new.reading.is_clear_alone)
         and old.reading.kind != "row"
-        and not are_days_apart(found.unit.section, old.section)
+        and not are_entries_apart(found.unit.section, tuple(old.section))
     ]
     # The section that the content names decides first: `timeout: 60` may be right under Production and wrong under Staging.
     for here in (True, False):

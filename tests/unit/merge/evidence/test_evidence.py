@@ -847,6 +847,59 @@ def test_an_entry_of_the_next_day_is_added_behind_the_last_whatever_that_one_say
     assert plan.verdicts[0].section == f"Standup > {new}"
 
 
+MEETINGS = """\
+# Meetings
+
+## 2026-11-20
+
+### Decisions
+
+- Release on Friday.
+
+### Actions
+
+- [ ] Bob fixes the build
+
+## 2026-11-27
+
+### Decisions
+
+- No release.
+"""
+
+
+def test_an_entry_with_parts_is_added_whole_to_a_log_whose_entries_have_parts() -> None:
+    """All of it was "said already" by another day, so nothing was written."""
+    entry = "## 2026-12-04\n\n### Decisions\n\n- Release on Friday.\n\n### Actions\n\n- [ ] Bob fixes the build\n"
+    assert weighed(entry, page=MEETINGS).text == f"{MEETINGS}\n{entry}"
+
+
+def test_a_new_version_of_a_changelog_is_added_whole_at_the_top() -> None:
+    """What an older version says, too, was left out, and the version was put at the end."""
+    page = (
+        "# Changelog\n\n## [1.2.0] - 2026-11-20\n\n### Fixed\n\n- The crash on start.\n\n"
+        "## [1.1.0] - 2026-10-01\n\n### Added\n\n- Merge.\n"
+    )
+    entry = "## [1.3.0] - 2026-12-01\n\n### Added\n\n- Trust.\n\n### Fixed\n\n- The crash on start.\n"
+    assert weighed(entry, page=page).text == page.replace("# Changelog\n", f"# Changelog\n\n{entry}")
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [("Week 47", "Week 48"), ("Monday", "Tuesday"), ("v1.2.0", "v1.3.0"), ("2025", "2026"), ("Q3 2026", "Q4 2026")],
+)
+def test_what_one_entry_of_a_series_says_is_not_said_already_or_contradicted_by_another(there: str, new: str) -> None:
+    page = f"# Journal\n\n## {there}\n\nI slept 7 hours.\n\nCoffee was good.\n"
+    plan = weighed(f"## {new}\n\nI slept 8 hours.\n\nCoffee was good.\n", page=page, source="zulip:ops/limits/2")
+    assert plan.text == f"{page}\n## {new}\n\nI slept 8 hours.\n\nCoffee was good.\n"
+
+
+def test_a_new_deadline_keeps_its_date() -> None:
+    page = "# Project\n\n## Deadlines\n\n- 2026-12-01: Tender\n\n## Team\n\n- Ann leads.\n- Bob draws.\n"
+    plan = weighed("## Deadlines\n\n- 2027-05-01: Bridge opens\n", page=page)
+    assert plan.text == page.replace("Tender\n", "Tender\n- 2027-05-01: Bridge opens\n")
+
+
 @pytest.mark.parametrize(("there", "new"), TWO_DAYS)
 def test_what_one_day_says_is_not_said_already_by_another(there: str, new: str) -> None:
     page = f"# Standup\n\n## {there}\n\nAll green.\n\n## {new}\n\nThe limit is 40.\n"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.merge.document.dated_log import are_days_apart, dated_heading, is_log, newest_first, without_dates
+from knowledge.merge.document.dated_log import are_entries_apart, dated_heading, is_log, newest_first, without_dates
 from knowledge.merge.document.units import cut, split_lines
 from knowledge.merge.evidence.place.page_choice import UnplacedText, places_among_pages
 from knowledge.merge.evidence.place.placement import SURE, Placement, Placer, Similarity, sections_of
@@ -446,12 +446,19 @@ def test_a_heading_that_says_more_is_none(heading: str) -> None:
         ("3/4/26", "2026-04-03", False),
         ("28/11/26", "11/28/26", False),
         ("2026-11-28", "Limits", False),
+        ("[1.2.0] - 2026-11-28", "[1.3.0] - 2026-12-01", True),
+        ("[1.2.0] - 2026-11-28", "[1.2.1] - 2026-11-28", True),
+        ("v1.2.0", "v1.3.0", True),
+        ("Week 47", "Week 48", True),
+        ("Q3 2026", "Q4 2026", True),
+        ("2025", "2026", True),
+        ("Monday", "Tuesday", True),
+        ("Monday", "Limits", False),
+        ("1. Setup", "2. Setup", False),
     ],
 )
-def test_two_headings_are_of_two_days_only_if_their_dates_cannot_be_the_same(
-    one: str, other: str, *, apart: bool
-) -> None:
-    assert are_days_apart(("Log", one), ("Log", other, "Morning")) == apart
+def test_two_headings_are_of_two_entries_only_if_they_cannot_be_the_same(one: str, other: str, *, apart: bool) -> None:
+    assert are_entries_apart(("Log", one), ("Log", other, "Morning")) == apart
 
 
 @pytest.mark.parametrize("text", ["## 28 Nov\n\nFaster now.\n", "- 28.11.26: Faster now.\n", "- Nov 28: Faster.\n"])
