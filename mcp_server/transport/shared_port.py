@@ -29,7 +29,9 @@ def bound(address: HttpAddress) -> socket.socket:
         BadSetting: the port is in use or not permitted.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family)
+    # asyncio sets TCP_NODELAY only on sockets that say they are TCP. Without it a reply on a connection that stays open waits
+    # 40 ms for the client to confirm its headers.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         # A restarted server can bind the port while connections of the old one are in TIME_WAIT.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,7 +76,7 @@ def for_one_process(port: socket.socket) -> socket.socket:
 
 
 def _one_of_several(family: int, address: object) -> socket.socket:
-    one = socket.socket(family)
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # for the reason that `bound` gives
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     one.bind(address)  # type: ignore[arg-type]

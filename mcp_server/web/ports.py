@@ -49,7 +49,8 @@ def _bound(port: int) -> list[socket.socket] | None:
     for family, name in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         one = None
         try:
-            one = socket.socket(family)
+            # It says that it is TCP, or asyncio would not set TCP_NODELAY, and replies would wait for confirmations of headers.
+            one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             if sys.platform == "win32":
                 # Otherwise any program could bind the same port with SO_REUSEADDR.
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)

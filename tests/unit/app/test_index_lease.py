@@ -33,6 +33,7 @@ async def test_a_lease_that_is_given_while_its_command_stops_is_released(
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(0.05)
                 lease = await acquire(name, holder, now=now, ttl_s=ttl_s)
+                assert lease is not None
             return lease
 
         monkeypatch.setattr(base.state, "acquire_lease", slow)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from contextlib import ExitStack, suppress
@@ -11,6 +12,7 @@ import pytest
 from mcp_server.app.settings.loader import BadSetting
 from mcp_server.app.settings.values import HttpAddress
 from mcp_server.transport.shared_port import BACKLOG, bound, for_one_process, reserved
+from mcp_server.web.ports import listening
 
 CONNECTIONS = 64
 
@@ -61,3 +63,25 @@ def test_no_other_server_gets_the_port_before_or_after_the_processes_listen() ->
 def test_a_port_that_a_server_uses_is_not_shared_with_it() -> None:
     with bound(HttpAddress("127.0.0.1", 0)) as other, pytest.raises(BadSetting, match="choose another port"):
         reserved(HttpAddress(*other.getsockname()))
+
+
+async def test_no_reply_waits_until_the_client_has_confirmed_its_headers() -> None:
+    """Nagle's algorithm kept the body of each reply for 40 ms on a connection that stays open."""
+    with ExitStack() as open_until_the_end:
+        keep = open_until_the_end.enter_context
+        port = keep(reserved(HttpAddress("127.0.0.1", 0)))
+        for listener in (bound(HttpAddress("127.0.0.1", 0)), process_at(port), *keep(listening(0))):
+            accepted = asyncio.get_running_loop().create_future()
+
+            def note(
+                _: asyncio.StreamReader, writer: asyncio.StreamWriter, done: asyncio.Future[bool] = accepted
+            ) -> None:
+                connection = writer.get_extra_info("socket")
+                done.set_result(bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+                writer.close()
+
+            async with await asyncio.start_server(note, sock=listener):
+                _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+                assert await accepted, listener
+                writer.close()
+                await writer.wait_closed()
