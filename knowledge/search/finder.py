@@ -193,7 +193,7 @@ class Finder:
             spare=EXPLAINED_CHARACTERS if explain else 0,
         )
         progress = await self._searchable()
-        signs = signs_of(question, ranking, shown, documents=progress.total)
+        signs = signs_of(question, ranking, shown)
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.

@@ -52,8 +52,8 @@ INTRODUCTION = """## Scent
 How often the level of an answer is right (`python -m tests.benchmarks.scent kb=kb docs=FOLDER --write-doc`;
 corpora and questions as under [Tokens](#tokens), and as many questions without an answer: from unrelated fields,
 from the same field, and near misses). An answer is right if a shown passage contains the phrase. The constants
-were fitted on the calibration half (`--fit`), chosen by a hash of the question's id; the other half was only
-measured.
+were fitted on the calibration half, chosen by a hash of the question's id, and on other manuals and collections
+([decision 17](../decisions/0017-how-scent-is-judged.md)); the other half was only measured.
 """.splitlines()
 Numbers = NDArray[np.float64]
 
@@ -111,15 +111,15 @@ def level(judged: Judged) -> ScentLevel:
 
 def fit(judged: Sequence[Judged]) -> list[str]:
     """Return the constants that fit `judged` best, as lines of Python."""
-    signs = np.array([_numbers(j.signs) for j in judged])
+    signs = np.array([tuple(strengths(j.signs).values()) for j in judged])
     right = np.array([j.right for j in judged], dtype=float)
     bias, *weights = logistic(signs, right, np.ones(len(right)))
     chances: Numbers = 1 / (1 + np.exp(-(bias + signs @ np.array(weights))))
     enough = max(CHANCES, key=lambda least: (_worth(right[chances >= least]), -least))
     lost = np.quantile(chances[right > 0], MOST_LOST)
     return [
-        f"BIAS, DOCUMENTS = {bias:.2f}, {weights[-1]:.2f}",
-        f"WEIGHTS = {dict(zip(WEIGHTS, (round(float(weight), 2) for weight in weights), strict=False))}",
+        f"BIAS = {bias:.2f}",
+        f"WEIGHTS = {dict(zip(WEIGHTS, (round(float(weight), 2) for weight in weights), strict=True))}",
         f"SUFFICIENT_FROM = {enough:.2f}",
         f"LOST_BELOW = {lost:.2f}",
     ]
@@ -128,10 +128,6 @@ def fit(judged: Sequence[Judged]) -> list[str]:
 def _worth(right: Numbers) -> float:
     """Return the right answers, less the cost of the wrong ones."""
     return float(right.sum() - WRONG_COSTS * (1 - right).sum())
-
-
-def _numbers(signs: ScentSigns) -> tuple[float, ...]:
-    return (*strengths(signs).values(), math.log(max(signs.documents, 1)))
 
 
 def logistic(signs: Numbers, right: Numbers, count: Numbers) -> Numbers:

@@ -8,30 +8,30 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, harmonic_mean
 
 from knowledge.index.ports import Scored
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
-from knowledge.search.query.analysis import is_stop_word
+from knowledge.search.query.analysis import beginning, is_stop_word, stem, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
+from knowledge.state.ports import ChunkRow
 
-BIAS, DOCUMENTS = -3.6, -0.25
+BIAS = -5.07
 WEIGHTS = {
-    "agreement": 1.6,
-    "pairs": 1.66,
-    "apart": 0.89,
-    "gap": 3.48,
-    "lead": 3.03,
-    "together": 1.84,
-    "coverage": 1.67,
-    "unknown": -1.13,
+    "agreement": 1.26,
+    "pairs": 1.88,
+    "gap": 2.85,
+    "lead": 2.77,
+    "title": 3.99,
+    "coverage": 2.82,
+    "unknown": -1.1,
 }
-SUFFICIENT_FROM = 0.89
+SUFFICIENT_FROM = 0.86
 LOST_BELOW = 0.12
 """Weights of a logistic model, by sign, and its thresholds; `python -m tests.benchmarks.scent --fit` fits them."""
 NAMED = 0.97
@@ -43,14 +43,16 @@ DIGITS = 3
 """Decimal places of a score; the level follows from the score as shown."""
 SUREST = 0.999
 ENOUGH_WORDS = 4
-"""From this many words on, a question's coverage counts in full: a page that has the only word of a question may be about anything."""
+"""From this many words on, a question's coverage and title count in full: a page that has the only word of a question may be about
+anything."""
+ENOUGH_COVERED = 0.7
+"""From this share of the question's words on, coverage counts in full: a question in own words has some that the answer lacks."""
 
 LOOKED_AT = 8
 """How many shown chunks are searched for the question's words, and how many of the best are compared."""
 BEHIND = 5
-"""The score of the chunk at this index of the ranking by words is compared with the first chunk's (`ScentSigns.gap`)."""
+"""The score of the page at this index of the ranking by words is compared with the first one's (`ScentSigns.gap`)."""
 
-FEWEST_OTHERS = 3
 FULL, HALF = 0.95, 0.5
 LONGEST_STEP = 150
 MOST_WORDS = 4
@@ -65,14 +67,16 @@ _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 class ScentSigns:
     """The measurements of an answer by its best chunks, whether they are shown or not; all shares are 0..1.
 
-    `coverage`: share of the question's words on the best page, weighted by rarity. `agreement`: how high both
-    engines rank the first chunk; 1 if it is first in both. `pairs`: share of the question's neighbouring words that are
-    neighbours in the first chunk. `lead` and `gap`: by how much of its score the first chunk by words is above the second,
-    and above the sixth. `apart`: by how much the first chunk is above those of other pages. `together`: share of the first five
-    chunks that are on the first one's page. `unknown`: share of the question's words, by rarity, that no page has.
-    `words`: how many words the question has. `documents`: how many pages there are. `exact`: a page or section has exactly
-    the name in the question. `missing`: the question's words that no shown chunk has, rarest first. `content`: the
-    question's content words.
+    The first page is that of the first chunk. Pages are compared, and not chunks: in a manual, the second best passage is often the
+    next section of the same page, which speaks for the page. A page's score by words is that of its best chunk.
+
+    `coverage`: share of the question's words on the first page, weighted by rarity. `agreement`: how high both engines
+    rank the first page; 1 if it is first in both. `pairs`: share of the question's neighbouring words that are neighbours
+    in the first chunk. `lead`: by how much the first page is above the best other page by words, as a share of the
+    highest score. `gap`: by how much the best page by words is above the sixth. `title`: how far the question and the
+    first page's title are the same words. `unknown`: share of the question's words, by rarity, that no page has. `words`:
+    how many words the question has. `exact`: a page or section has exactly the name in the question. `missing`: the
+    question's words that no shown chunk has, rarest first. `content`: the question's content words.
     """
 
     coverage: float = 0.0
@@ -80,11 +84,9 @@ class ScentSigns:
     pairs: float = 0.0
     lead: float = 0.0
     gap: float = 0.0
-    apart: float = 0.0
-    together: float = 0.0
+    title: float = 0.0
     unknown: float = 0.0
     words: int = 0
-    documents: int = 0
     exact: bool = False
     missing: tuple[str, ...] = ()
     content: tuple[str, ...] = ()
@@ -102,8 +104,8 @@ class ShownChunk:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *, documents: int) -> ScentSigns:
-    """Return the signs of a ranking; `documents` is the number of pages searched.
+def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> ScentSigns:
+    """Return the signs of a ranking.
 
     Only `missing` depends on which chunks are `shown`, so a score does not depend on the limit and stays the same when an answer
     is continued.
@@ -112,6 +114,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *
         return ScentSigns()
     first = ranking.ranked[:LOOKED_AT]
     best = first[0]
+    page = ranking.rows[best].doc
     known = question.known
     # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
     rarity = {term.word: 1 / math.log2(2 + known.get(term.word, 0)) for term in question.terms}
@@ -121,73 +124,80 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int], *
         seq: ranking.matches[seq] if seq in ranking.matches else matcher.match(ranking.rows[seq]).words
         for seq in dict.fromkeys((*first, *shown[:LOOKED_AT]))
     }
-    coverage = _coverage(rarity, _words_by_page(ranking, {seq: matches[seq] for seq in first}))
     having = frozenset().union(*(matches[seq] for seq in shown[:LOOKED_AT]))
-    places = [_place(best, found) for found in (ranking.keyword, ranking.vectors)]
-    lead, gap = _distances([hit.score for hit in ranking.keyword])
-    pages = [ranking.rows[seq].doc for seq in first]
-    scores = [ranking.scores.get(seq, 0.0) for seq in first]
+    by_words, by_meaning = (_page_scores(found) for found in (ranking.keyword, ranking.vectors))
+    places = [_place(page, found) for found in (by_words, by_meaning)]
     return ScentSigns(
-        coverage,
+        _coverage(rarity, [matches[seq] for seq in first if ranking.rows[seq].doc == page]),
         # An engine that is unavailable counts 0.
         agreement=fmean(1 / place if place else 0.0 for place in places),
         # 0 if the lists were joined by rank: then the first page is right less often, and counting pairs would make its
         # score too high.
         pairs=ranking.pairs.get(best, 0.0) if question.pairs else HALF,
-        lead=lead,
-        gap=gap,
-        apart=_apart(scores, pages),
-        # If all chunks are of one page, that they are together says nothing.
-        together=sum(page == pages[0] for page in pages[:5]) / 5 if len(set(pages)) > 1 else 0.0,
+        # If a single page was searched, that no other page comes near says nothing.
+        lead=_lead(page, by_words) if len(by_words.keys() | by_meaning.keys()) > 1 else 0.0,
+        gap=_gap(list(by_words.values())),
+        title=_title_match(question, rarity, ranking.rows[best]),
         unknown=sum(rarity[word] for word in rarity if word not in known) / max(sum(rarity.values()), 1e-9),
         words=len(question.terms),
-        documents=documents,
         exact=best in ranking.exact,
         missing=tuple(sorted(rarity.keys() - having, key=lambda word: (-rarity[word], word))),
         content=question.content,
     )
 
 
-def _words_by_page(ranking: Ranking, matches: Mapping[int, Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return, for each page, the question's words in its chunks, each with the weight of its best form.
+def _page_scores(found: Sequence[Scored]) -> dict[int, float]:
+    """Return the score of each page's best chunk, best first."""
+    scores: dict[int, float] = {}
+    for hit in found:
+        scores.setdefault(hit.doc, hit.score)
+    return scores
 
-    Words are collected by page, because a page may say one thing in one section and another in the next.
+
+def _place(page: int, found: Iterable[int]) -> int | None:
+    return next((place for place, other in enumerate(found, 1) if other == page), None)
+
+
+def _coverage(rarity: Mapping[str, float], matches: Sequence[Mapping[str, float]]) -> float:
+    """Return the page's share of the question's words by rarity, each with the weight of its best form.
+
+    The words of all its chunks count, because a page may say one thing in one section and another in the next.
     """
-    pages: dict[int, dict[str, float]] = {}
-    for seq, words in matches.items():
-        page = pages.setdefault(ranking.rows[seq].doc, {})
-        for word, weight in words.items():
-            page[word] = max(weight, page.get(word, 0.0))
-    return list(pages.values())
-
-
-def _coverage(rarity: Mapping[str, float], pages: Sequence[Mapping[str, float]]) -> float:
-    """Return the best page's share of the question's words by rarity."""
+    found = {word: max(match.get(word, 0.0) for match in matches) for word in rarity}
     total = sum(rarity.values())
-    return max(sum(rarity[word] * weight for word, weight in page.items()) for page in pages) / total if total else 0.0
+    return sum(rarity[word] * weight for word, weight in found.items()) / total if total else 0.0
 
 
-def _place(seq: int, found: Sequence[Scored]) -> int | None:
-    return next((place for place, hit in enumerate(found, 1) if hit.seq == seq), None)
+def _lead(page: int, scores: Mapping[int, float]) -> float:
+    """Return by how much `page` is above the best other page, as a share of the highest score; 0 if it is not above it."""
+    most = max(scores.values(), default=0.0)
+    other = max((score for doc, score in scores.items() if doc != page), default=0.0)
+    return max(0.0, scores.get(page, 0.0) - other) / most if most > 0 else 0.0
 
 
-def _distances(scores: Sequence[float]) -> tuple[float, float]:
-    """Return the first score's lead over the second, and over the sixth or the last, as shares of the first."""
+def _gap(scores: Sequence[float]) -> float:
+    """Return the first score's lead over the sixth or the last, as a share of the first."""
     if not scores or scores[0] <= 0:
-        return 0.0, 0.0
-    lead = (scores[0] - scores[1]) / scores[0] if len(scores) > 1 else 1.0
-    return lead, (scores[0] - scores[min(BEHIND, len(scores) - 1)]) / scores[0]
+        return 0.0
+    return (scores[0] - scores[min(BEHIND, len(scores) - 1)]) / scores[0]
 
 
-def _apart(scores: Sequence[float], pages: Sequence[int]) -> float:
-    """Return the lead of the first score over the mean score of chunks of other pages, as a share of the first score.
+def _title_match(question: SearchQuestion, rarity: Mapping[str, float], row: ChunkRow) -> float:
+    """Return the harmonic mean of two shares: of the title's words that are asked for, and of the question's words, by rarity, in it.
 
-    The mean is that of the second to the fifth of these chunks.
+    The first alone would let a page called *Configuration* answer every question that has this word.
     """
-    others = [score for score, page in zip(scores, pages, strict=True) if page != pages[0]]
-    if len(others) < FEWEST_OTHERS or scores[0] <= 0:
-        return 0.0  # too few to stand out from
-    return (scores[0] - fmean(others[1:5])) / scores[0]
+    title = [
+        {stem(word, row.language), beginning(word, row.language)}
+        for word in words(row.title)
+        if not is_stop_word(word, (row.language,))
+    ]
+    forms = {term.word: {form for form, _ in term.alternatives} for term in question.terms}
+    asked = sum(any(not word.isdisjoint(named) for named in forms.values()) for word in title)
+    if not asked:
+        return 0.0
+    having = sum(rarity[word] for word, named in forms.items() if any(not named.isdisjoint(one) for one in title))
+    return harmonic_mean((asked / len(title), having / sum(rarity.values())))
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
@@ -196,13 +206,15 @@ def _apart(scores: Sequence[float], pages: Sequence[int]) -> float:
 def chance(signs: ScentSigns) -> float:
     """Return the probability, 0..1, that the page of the first chunk answers the question."""
     weighed = sum(WEIGHTS[name] * value for name, value in strengths(signs).items())
-    return 1 / (1 + math.exp(-(BIAS + DOCUMENTS * math.log(max(signs.documents, 1)) + weighed)))
+    return 1 / (1 + math.exp(-(BIAS + weighed)))
 
 
 def strengths(signs: ScentSigns) -> dict[str, float]:
     """Return the value of each sign in `WEIGHTS`."""
     values: dict[str, float] = {name: getattr(signs, name) for name in WEIGHTS}
-    values["coverage"] *= min(1.0, signs.words / ENOUGH_WORDS)
+    long = min(1.0, signs.words / ENOUGH_WORDS)
+    values["coverage"] = long * min(1.0, signs.coverage / ENOUGH_COVERED)
+    values["title"] *= long
     return values
 
 
