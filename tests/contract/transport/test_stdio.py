@@ -109,7 +109,7 @@ def test_it_ends_cleanly_when_the_host_closes_the_pipe(server: Server) -> None:
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_it_ends_cleanly_on_request(name: str, server: Server) -> None:
     if signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
-        pytest.skip(f"these tests were started with {name} ignored, by nohup for example, and the server leaves it ignored")
+        pytest.skip(f"{name} is ignored here, as by nohup, and the server leaves it so")
     server.ask(HELLO)
     server.process.send_signal(getattr(signal, name))
     assert server.process.wait(timeout=60) == 0
