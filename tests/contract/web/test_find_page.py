@@ -86,6 +86,7 @@ async def test_the_page_says_what_is_missing_while_another_process_indexes(
 ) -> None:
     await look(visitor, q="queen")
     monkeypatch.setattr(people_search, "WAIT_S", 0.0)
+    await look(visitor, q="queen")  # waits for the comparison after the first answer, which would index the page
     write(place.settings.kb, {"hives/mites.md": "# Mites\n\nVarroa mites are treated in August.\n"})
     html = await look(visitor, q="queen")
     assert "1 page changed and is not in the index yet, so hits may be missing." in plain(html)
