@@ -45,9 +45,10 @@ def as_document(base: CutDocument, content: str, *, path: str, section: str | No
     section if `+ ` is before the section's name, or if it begins with a heading below the section's and does not
     keep half of the section's words and half of its subsections, of which there must be one.
 
-    Without a section, the content is a whole document if it begins as `base` does, with front matter, or with its own
-    title (on a page with several titles only with the first); if it begins with the first block of `base` and has all its
-    headings; or if it keeps half of the words of `base` and, if it begins with a heading, half of its headings.
+    Without a section, the content is a whole document if it begins as `base` does, or with its own title (on a page with
+    several titles only with the first), with front matter before it or not; if it begins with the first block of `base`
+    and has all its headings; or if it keeps half of the words of `base` and half of its headings, or begins with front
+    matter and keeps half of the words. Front matter alone, or with an addition below it, is "unclear".
     Otherwise it is "unclear" if it keeps half of the words, or if it is long for a part of the page and begins as `base`
     does, has no heading, has the title at a lower level, or brings headings to a page without any. Short content that
     would be a whole document, but has nothing of the second half of a long page, is "unclear", too. All other content
@@ -175,9 +176,25 @@ def _form(base: CutDocument, content: str) -> Form:
     if begins is None:
         return "snippet"
     first = next((piece for piece in base.pieces if piece.kind == "heading"), None)
-    if begins.kind == "front" or (first is not None and _has_own_title(base, begins, first)):
+    if begins.kind == "front":
+        is_page = _is_page_with_front(base, pieces, content, first)
+        return "document" if is_page and not _may_be_a_beginning(base, content) else "unclear"
+    if first is not None and _has_own_title(base, begins, first):
         return "unclear" if _may_be_a_beginning(base, content) else "document"
     return _form_by_words(base, content, begins, first)
+
+
+def _is_page_with_front(
+    base: CutDocument, pieces: Sequence[DocumentPiece], content: str, first: DocumentPiece | None
+) -> bool:
+    """Return whether content with front matter is a page, and not front matter alone or with an addition below it."""
+    before = "".join(piece.text for piece in base.pieces if piece.kind != "front")
+    if not before.strip(BLANK + BOM):
+        return True
+    body = next((piece for piece in pieces if piece.kind not in ("blank", "front")), None)
+    if body is None:
+        return False
+    return (first is not None and _has_own_title(base, body, first)) or _keeps_half(before, content)
 
 
 def _has_own_title(base: CutDocument, begins: DocumentPiece, first: DocumentPiece) -> bool:
@@ -201,7 +218,8 @@ def _form_by_words(base: CutDocument, content: str, begins: DocumentPiece, first
     is_named_as_page = first is not None and begins.section[-1:] == first.section[-1:]
     if before.strip() and _keeps_half(before, content):
         if begins.kind != "heading":
-            return "document"
+            # As the whole page it would remove the title, and a row or an answer of a short page has half of its words, too.
+            return "document" if first is None or _keeps_half_of_headings(base.pieces, content) else "unclear"
         # A section made like the others of a short page has most of their words, but not their headings.
         is_page = not is_named_as_page and _keeps_half_of_headings(base.pieces, content)
         return "document" if is_page else "unclear"

@@ -145,9 +145,30 @@ def test_a_section_that_is_not_there_or_there_twice_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    ("page", "content"),
+    [
+        ("# Hosts\n\n| host | cpu |\n|---|---|\n| a | 4 |\n| b | 8 |\n", "| host | cpu |\n|---|---|\n| c | 4 |\n"),
+        (
+            "# FAQ\n\n**How long is a restore?**\nTen minutes.\n\n**Who may?**\nAda.\n",
+            "**How long is a restore?**\nFive minutes.\n",
+        ),
+    ],
+)
+def test_a_row_or_an_answer_of_a_short_page_is_not_taken_for_the_page_without_its_title(
+    page: str, content: str
+) -> None:
+    """It removed the title and all other rows and answers."""
+    assert as_document(cut(page), content, path="a.md").form in ("unclear", "snippet")
+
+
+@pytest.mark.parametrize(
     ("content", "form"),
     [
-        ("---\nk: w\n---\n\nanything\n", "document"),
+        ("---\nk: w\n---\n\nanything\n", "unclear"),
+        ("---\nk: w\n---\n", "unclear"),
+        ("---\nk: w\n---\n\n# T\n\nrewritten\n", "document"),
+        ("---\nk: w\n---\n\n# Other\n\nrewritten\n", "document"),
+        ("---\nk: w\n---\n\nintro\n\n## A\n\nabout A\n\n## B\n\nabout B\n", "document"),
         ("# T\n\nrewritten\n", "document"),
         ("intro\n\n## A\n\nabout A\n\n## B\n\nabout B\n", "document"),
         ("about B, and more\n", "snippet"),
