@@ -19,7 +19,8 @@ from knowledge.search.query.analysis import analyzer, is_stop_word
 Words = Callable[[str], Sequence[str]]
 """Returns the words of a text that are indexed and searched for, in order."""
 
-_WORD: Final = re.compile(r"\w+")
+# Signs of vowels are part of a word, also where `\w` leaves them out: in Arabic, Hindi and their neighbours.
+_WORD: Final = re.compile("[\\w\u0300-\u036f\u064b-\u065f\u0900-\u0dff\u0e00-\u0e7f]+")
 _UNSPACED: Final = re.compile("([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]+)")
 
 
