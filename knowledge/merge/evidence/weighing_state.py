@@ -6,6 +6,7 @@ record their verdicts and changes here. Whether evidence may replace text is dec
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,8 @@ counts as being about the same subject."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]
+_LEADS_ON = re.compile(r"[:\uff1a](?:\*\*|__)?$|^(\*\*|__)[^*\n]+\1$")
+"""A colon at the end, or a paragraph of one line in bold, which is a label of what follows."""
 _REASONS = {"older": "older than the page", "weaker": "weaker than the page"}
 
 
@@ -303,13 +306,13 @@ class Weighing:
         """Return whether a unit of the page may be about another thing, although an incoming one has all of its words.
 
         It is so if both are steps with different numbers, or if it leads into what follows it ("This command watches the
-        key `foo`:") and is no field that the incoming unit fills in ("Members: 462" for "Members:").
+        key `foo`:", a label in bold) and is no field that the incoming unit fills in ("Members: 462" for "Members:").
         """
         old = self.units[number]
         if old.kind not in ("paragraph", "item"):
             return False
         mine, other = item_number(old.text), item_number(unit.text)
-        leads_on = old.text.rstrip().endswith((":", "\uff1a")) and not _continues(unit, old)
+        leads_on = _LEADS_ON.search(old.text.strip()) is not None and not _continues(unit, old)
         return leads_on or (None not in (mine, other) and mine != other)
 
     def dismissal(self, existing: str, new: str) -> Dismissal | None:

@@ -453,6 +453,22 @@ def test_a_text_without_a_place_may_be_a_version_of_a_statement_of_another_secti
     assert [one.existing for one in plan.questions] == [old]
 
 
+@pytest.mark.parametrize(
+    "label", ["**Basic authentication:**", "**Basic authentication**:", "**Basic authentication**"]
+)
+@pytest.mark.parametrize("section", ["Parameters", None])
+def test_a_bold_label_above_a_list_is_not_replaced_by_an_item_with_its_words(label: str, section: str | None) -> None:
+    """A real page, kedacore/keda-docs: the other items stood under no label then."""
+    page = (
+        f"# Scaler\n\n## Parameters\n\n{label}\n- `authModes` - Must contain `basic`.\n- `password` - The password.\n"
+    )
+    plan = weighed(
+        "- `username` - Provide the username to be used for basic authentication.\n", page=page, section=section
+    )
+    assert "update" not in words(plan)
+    assert label in plan.text
+
+
 @pytest.mark.parametrize("section", ["Health", None])
 def test_an_empty_field_is_filled_in(section: str | None) -> None:
     """A real page, kubernetes/community annual reports."""
