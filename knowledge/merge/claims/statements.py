@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from textwrap import dedent
 from typing import NamedTuple
 
 from knowledge.merge.claims.claim import claim, most_likely_language
@@ -80,6 +81,7 @@ _QUOTES = str.maketrans(
 _MIXED = re.compile(r"(?=\w*\d)(?=\w*[^\W\d])\w+")
 # The words of "can't" are "can" and "t": nothing would be left of the negation.
 _SHORT_NOT = re.compile(r"(?:(?<=\bca)(n)|(?<=\bwo)n|n)'t\b", re.IGNORECASE)
+_FINAL = " .;:!,"
 _AROUND = ".,;:!?()[]{}\"'`_"
 _PLAIN_TOKEN = re.compile(r"[^\W\d][\w'-]*|\d+(?:[.,]\d+)*%?[^\W\d]*|[-*]")
 _SLASHED_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
@@ -122,13 +124,17 @@ class StatementReading:
         """
         if self.kind in _CODE or len(self.text) > LOOKED_AT:
             return " ".join(self.text.split())
-        text = self.plain.translate(_QUOTES).casefold().rstrip(" .;:!,")
+        bare = self.text.rstrip(_FINAL)
+        # The full stop of a sentence does not count, that of the path `.` does.
+        text = plain(bare) if bare.endswith("`") else self.plain.rstrip(_FINAL)
+        text = text.translate(_QUOTES).casefold()
         return "\0".join((text, *self.marks)) if self.marks else text
 
     @cached_property
     def marks(self) -> tuple[str, ...]:
         """What it says beside its words: where its links lead, what is struck out, that it asks, how names are written."""
-        return (*sorted(self.targets), *self.struck, *sorted(self.spelled.elements()), *("?" * self.asks))
+        spelled = sorted(self.spelled.elements())
+        return (*sorted(self.targets), *self.struck, *spelled, *self.code_blocks, *("?" * self.asks))
 
     @cached_property
     def targets(self) -> frozenset[str]:
@@ -146,6 +152,22 @@ class StatementReading:
     def asks(self) -> bool:
         """Whether it is a question."""
         return _ASKS.search(self.plain) is not None
+
+    @cached_property
+    def code_blocks(self) -> tuple[str, ...]:
+        """The fenced blocks in it, line for line, without the indent that all of their lines have."""
+        blocks = (code.partition("\n")[2] for code in self._code if "\n" in code)
+        return tuple(dedent(block).rstrip() for block in blocks)
+
+    @cached_property
+    def code_signs(self) -> tuple[str, ...]:
+        """The tokens of its code with a sign around them, in order: `[]`, `..`, `.5`. In prose, that is punctuation."""
+        return tuple(token for code in self._code for token in code.split() if token != token.strip(_AROUND))
+
+    @cached_property
+    def _code(self) -> tuple[str, ...]:
+        text = self.text[:LOOKED_AT]
+        return tuple(text[start + ticks : end - ticks] for start, end, ticks in code_spans(text))
 
     @cached_property
     def written(self) -> Counter[str]:
@@ -233,8 +255,7 @@ class StatementReading:
     @cached_property
     def values(self) -> frozenset[str]:
         """The parts that another wording must keep: numbers, code, names, link targets."""
-        text = self.text[:LOOKED_AT]
-        code = [self.text[start + ticks : end - ticks].strip() for start, end, ticks in code_spans(text)]
+        code = [code.strip() for code in self._code]
         numbers = [value.rstrip(".,:/-\u2013").casefold() for value in _VALUE.findall(self.plain)]
         names = [folded for name in _NAME.findall(self.plain) if (folded := name.casefold()) not in UNITS]
         number_words = [word for word in words(self.plain) if word in NUMBER_WORDS]
@@ -271,10 +292,8 @@ class StatementReading:
     @cached_property
     def essentials(self) -> Counter[str]:
         """Its words that a shorter text may not leave out: those that decide or narrow what is said, figures, names, code."""
-        text = self.text[:LOOKED_AT]
-        code = (text[start + ticks : end - ticks] for start, end, ticks in code_spans(text))
         # Any first word has a capital: it counts as a name unless it is known as an ordinary word.
-        named = frozenset(words(" ".join((*self.names, *code))))
+        named = frozenset(words(" ".join((*self.names, *self._code))))
         kept = Counter(
             word
             for word in self.words
@@ -362,7 +381,7 @@ def sentences(text: str) -> tuple[Span, ...]:
     """Return the places of the sentences of `text`, without list markers and surrounding white space."""
     hidden = code_spans(text) if "`" in text else ()
     ends = [found.end() for found in _SENTENCE_END.finditer(text) if _ends(text, found, hidden)]
-    ends += [found.start() + 1 for found in _INNER_ITEM.finditer(text)]
+    ends += [found.start() + 1 for found in _INNER_ITEM.finditer(text) if not _in_code(found.start(), text, hidden)]
     lines = [found.start() + 1 for found in re.finditer("\n", text.rstrip())]
     if lines and all(_KEY_LINE.match(text, at) for at in (0, *lines)):
         ends += lines
@@ -379,8 +398,7 @@ def sentences(text: str) -> tuple[Span, ...]:
 def _ends(text: str, found: re.Match[str], hidden: Sequence[tuple[int, int, int]]) -> bool:
     """Return whether a sentence ends here: not in code, not after an abbreviation, not before a small letter."""
     at = found.start()
-    nearest = bisect_right(hidden, (at, len(text), 0)) - 1
-    if nearest >= 0 and at < hidden[nearest][1]:
+    if _in_code(at, text, hidden):
         return False
     if text[at] not in ".!?":
         return True
@@ -395,6 +413,11 @@ def _ends(text: str, found: re.Match[str], hidden: Sequence[tuple[int, int, int]
     if _NO.search(text, max(0, at - 12), at + 1) and text[found.end() : found.end() + 80].lstrip()[:1].isdigit():
         return False
     return not _NO_END.search(text, max(0, at - 12), at + 1)
+
+
+def _in_code(at: int, text: str, hidden: Sequence[tuple[int, int, int]]) -> bool:
+    nearest = bisect_right(hidden, (at, len(text), 0)) - 1
+    return nearest >= 0 and at < hidden[nearest][1]
 
 
 def _stripped(text: str, start: int, end: int) -> Span:
@@ -436,7 +459,9 @@ def _may_say_the_same(existing: StatementReading, new: StatementReading) -> bool
     """Return whether nothing but the words of two statements can make them differ."""
     if existing.kind in _VERBATIM or new.kind in _VERBATIM or existing.asks != new.asks:
         return False
-    return new.targets <= existing.targets and new.signs == existing.signs and existing.struck == new.struck
+    if (existing.struck, existing.code_signs, existing.code_blocks) != (new.struck, new.code_signs, new.code_blocks):
+        return False
+    return new.targets <= existing.targets and new.signs == existing.signs
 
 
 def _have_one_wording(one: StatementReading, other: StatementReading) -> bool:
@@ -525,6 +550,7 @@ def covers(new: StatementReading, old: StatementReading) -> bool:
     return (
         _has_in_order(new.words, old.words)
         and _has_in_order(new.figured, old.figured)
+        and _has_in_order(new.code_signs, old.code_signs)
         and _relation(old.plain, new.plain) == "agree"
     )
 

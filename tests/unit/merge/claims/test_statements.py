@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.merge.claims.statements import covers, implies, read_statement
+from knowledge.merge.claims.statements import covers, implies, read_statement, sentences
 
 
 def says_already(existing: str, new: str) -> bool:
@@ -85,6 +85,53 @@ def test_an_order_a_short_word_a_spelling_a_sign_or_a_link_may_decide(existing: 
     """No table of words knows these; each was once answered with "said already"."""
     assert not says_already(existing, new)
     assert not covers(read_statement(new, "en"), read_statement(existing, "en"))
+
+
+@pytest.mark.parametrize(
+    ("existing", "new"),
+    [
+        ("The default of the option is `[]`.", "The default of the option is `{}`."),
+        ("By default the mark is `!`.", "By default the mark is `:`."),
+        ("Set `builds` of the archive to `b1`.", "Set `builds` of the archive to `[b1]`."),
+        ("Run the script from `.` in the tree.", "Run the script from `..` in the tree."),
+        ("It turns `[]` into `{}` on request.", "It turns `{}` into `[]` on request."),
+        ("Files such as `.env` are read first.", "Files such as `env` are read first."),
+        (
+            "Add the build to the archive:\n  ```yaml\n  builds: b1\n  ```",
+            "Add the build to the archive:\n  ```yaml\n  builds: [b1]\n  ```",
+        ),
+        (
+            "Add the build to the file:\n  ```yaml\n  one:\n    two: 2\n  ```",
+            "Add the build to the file:\n  ```yaml\n  one:\n  two: 2\n  ```",
+        ),
+    ],
+)
+def test_a_statement_in_whose_code_a_bracket_a_stop_or_an_indent_differs_is_not_said_already(
+    existing: str, new: str
+) -> None:
+    assert not says_already(existing, new)
+    assert not covers(read_statement(new, "en"), read_statement(existing, "en"))
+
+
+@pytest.mark.parametrize(
+    ("existing", "new"),
+    [
+        ("Files such as .env are read first.", "Files such as `.env` are read first."),
+        ("Call `close()` at the end.", "Call close() at the end"),
+        ("Set `builds` first, then run it.", "Set `builds`, first then run it."),
+        (
+            "Add the build to the archive:\n  ```yaml\n  builds: [b1]\n  ```",
+            "Add the build to the archive:\n\n    ```yaml\n    builds: [b1]\n    ```",
+        ),
+    ],
+)
+def test_the_same_code_is_said_already_with_and_without_ticks_and_at_another_indent(existing: str, new: str) -> None:
+    assert says_already(existing, new)
+
+
+def test_an_item_of_a_list_in_a_code_block_is_no_statement_of_its_own() -> None:
+    text = "- Add an archive:\n  ```yaml\n  archives:\n  - id: a1\n    builds: [b1]\n  ```\n  - And test it.\n"
+    assert [text[one.start : one.end] for one in sentences(text)] == [text[2:-18], "And test it."]
 
 
 @pytest.mark.parametrize(
