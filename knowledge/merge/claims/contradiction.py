@@ -24,6 +24,7 @@ from knowledge.merge.claims.comparison import UNRELATED, StatementRelation, comp
 from knowledge.merge.claims.polarity import have_contrast
 from knowledge.merge.claims.statement_reader import Claim
 from knowledge.merge.document.dated_log import are_entries_apart, day_of
+from knowledge.merge.document.entry_keys import are_two_entries
 from knowledge.merge.model import Unit
 
 WORTH_READING = 0.4
@@ -107,6 +108,8 @@ def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) ->
         else:
             near = _near(ours.statement.rough, new, holders)
         for at in near:
+            if are_two_entries(existing_units[ours.unit], new_units[new[at].unit]):
+                continue
             found = _compare_placed(ours, new[at], language)
             if found.relation == "contradict":
                 said = ours.statement.text, new[at].statement.text

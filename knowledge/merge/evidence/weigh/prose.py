@@ -27,6 +27,7 @@ from knowledge.merge.claims.statements import (
     statements_of,
 )
 from knowledge.merge.document.dated_log import are_entries_apart
+from knowledge.merge.document.entry_keys import are_two_entries, entry_key
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.place.list_form import bare_text
 from knowledge.merge.evidence.place.placement import PageSection
@@ -111,6 +112,7 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
         if w.comparable(old.unit, target, alone=new.reading.is_clear_alone)
         and old.reading.kind != "row"
         and not are_entries_apart(found.unit.section, tuple(old.section))
+        and not _is_of_another_entry(w, new, found.unit, old)
     ]
     # The section that the content names decides first: `timeout: 60` may be right under Production and wrong under Staging.
     for here in (True, False):
@@ -123,7 +125,7 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
         if (against := _contradicted(w, new, target, units)) is not None:
             _file_contradiction(w, new, *against, found)
             return
-    for old, comparison in _doubts(w, new, target):
+    for old, comparison in _doubts(w, new, found.unit, target):
         if w.is_rejected(old.unit):
             _file_contradiction(w, new, old, comparison, found)
             return
@@ -137,6 +139,17 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
         found.paraphrases.append((new, paraphrased))
     else:
         found.new.append(new)
+
+
+def _is_of_another_entry(w: Weighing, new: Statement, unit: Unit, old: Statement) -> bool:
+    """Return whether an old statement is about another entry, such as another option, than a new one.
+
+    An entry that says nearly the same under another name may be the same one, renamed.
+    """
+    if not are_two_entries(unit, w.units[old.unit]):
+        return False
+    both_named = bool(entry_key(new.reading.text) and entry_key(old.reading.text))
+    return not both_named or likeness(old.reading, new.reading) < SURE_VERSION
 
 
 def _kept(w: Weighing, new: Statement, disputed: Sequence[int]) -> tuple[Statement, Statement, Dismissal] | None:
@@ -311,11 +324,15 @@ def _readings(w: Weighing, old: Statement, new: Statement) -> list[StatementRead
     return [old.reading, read_statement(f"{old.section[-1]} {begin.lower()}{rest}", w.language)]
 
 
-def _doubts(w: Weighing, new: Statement, target: PageSection | None) -> Iterator[tuple[Statement, StatementRelation]]:
+def _doubts(
+    w: Weighing, new: Statement, unit: Unit, target: PageSection | None
+) -> Iterator[tuple[Statement, StatementRelation]]:
     """Yield the statements of the page that contradict this one according to a model, but not by the rules."""
     for doubt in w.evidence.doubts:
         if doubt.new == new.reading.text:
             for old in prose_statements(w):
+                if are_two_entries(unit, w.units[old.unit]):
+                    continue
                 dismissed = w.dismissal(old.reading.text, new.reading.text) is not None
                 if old.reading.text == doubt.existing and not dismissed and may_doubt(w, old, new, target):
                     reason = f"according to {doubt.by}, both cannot be true: they differ in {doubt.about} ({doubt.sure:.2f} sure)"

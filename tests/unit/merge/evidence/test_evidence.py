@@ -453,6 +453,63 @@ def test_a_text_without_a_place_may_be_a_version_of_a_statement_of_another_secti
     assert [one.existing for one in plan.questions] == [old]
 
 
+OPTIONS = "# Client\n\n## Options\n\n{}\n"
+
+
+@pytest.mark.parametrize("section", ["Options", None])
+@pytest.mark.parametrize("default", ["(Default: `false`, Optional)", "By default, this is `false`.", "Defaults to 90."])
+@pytest.mark.parametrize(
+    "form",
+    ["- `{}` - {} {}", "- `{}`: {} {}", "- **`{}`** (boolean) \u2013 {} {}", "`{}`\n: {} {}", "{}\n: {} {}"],
+)
+def test_an_option_keeps_its_default_although_another_option_has_the_same(
+    form: str, default: str, section: str | None
+) -> None:
+    """Real pages, mastodon/documentation and kedacore/keda-docs: the new option was written without its default."""
+    page = OPTIONS.format(form.format("tls", "Whether the client encrypts its connection.", default))
+    new = form.format("unsafeSsl", "Skip the validation of certificates.", default)
+    assert f"\n{new}\n" in weighed(f"{new}\n", page=page, section=section).text
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        (
+            "- `poll` - Seconds between two polls of the broker. (Default: `30`, Optional)",
+            "- `retry` - How often a message is sent again. (Default: `5`, Optional)",
+        ),
+        (
+            "`--days N`\n: How old a status may be. Defaults to 90.",
+            "`--size N`\n: How large a batch is. Defaults to 1000.",
+        ),
+        (
+            "- `keyCondition` - the condition that says which items are retrieved by the action.",
+            "- `filter` - the condition that says which of the items are returned by the action.",
+        ),
+    ],
+)
+def test_an_option_is_no_version_of_another_option_and_contradicts_none(there: str, new: str) -> None:
+    plan = weighed(f"{new}\n", page=OPTIONS.format(there), section="Options")
+    assert (words(plan), plan.questions) == (["integrate"], [])
+    assert new in plan.text
+
+
+def test_an_entry_that_says_nearly_the_same_under_another_name_is_asked_about() -> None:
+    """A real page, kedacore/keda-docs: a metric was renamed."""
+    page = OPTIONS.format(
+        "- `scaler_activity` - This metric marks whether the particular scaler is active or inactive."
+    )
+    new = "- `scaler_active` - This metric marks whether the particular scaler is active or inactive.\n"
+    plan = weighed(new, page=page, section="Options")
+    assert (len(plan.questions), plan.text) == (1, page)
+
+
+@pytest.mark.parametrize("form", ["- `{}` - Port of the broker. {}", "`{}`\n: Port of the broker. {}"])
+def test_another_default_of_the_same_option_is_a_contradiction(form: str) -> None:
+    page = OPTIONS.format(form.format("port", "Defaults to 9092."))
+    assert words(weighed(form.format("port", "Defaults to 9093.") + "\n", page=page, section="Options")) == ["flag"]
+
+
 @pytest.mark.parametrize(
     "label", ["**Basic authentication:**", "**Basic authentication**:", "**Basic authentication**"]
 )
