@@ -52,6 +52,10 @@ MODEL, JUDGED = "model", "judged"
 _PROSE = ("paragraph", "item")
 
 
+_TAG = re.compile(r"\{\{|\{%|^[ \t]*:::", re.MULTILINE)
+"""A tag of a site generator: `{{< hint >}}`, `{% callout %}`, `::: warning`."""
+
+
 # How statements relate to the page
 
 _NUMBERED = re.compile(
@@ -402,12 +406,26 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
         if old.unit != replaced:
             _correct(w, number, new, old)
     if fresh:
-        _keep_new(w, number, unit, fresh, found=found, whole=len(fresh) == len(own))
+        whole = len(fresh) == len(own) or _stays_whole(w, unit, own, fresh, found)
+        _keep_new(w, number, unit, fresh, found=found, whole=whole)
     elif found.duplicates:
         if contested or replaced is not None or found.corrections or found.outdated or found.kept or found.paraphrases:
             w.matched.setdefault(number, found.duplicates[0].unit)
         else:
             w.unchanged(number, *dict.fromkeys(old.unit for old in found.duplicates))
+
+
+def _stays_whole(
+    w: Weighing, unit: Unit, own: Sequence[Statement], fresh: Sequence[Statement], found: UnitFindings
+) -> bool:
+    """Return whether a text is written with what the page says already: if it is new but for that, and needs it.
+
+    It does if only another section says it, because its other sentences may lean on that one, and if it has tags of a
+    site generator, which must be closed.
+    """
+    if len(fresh) + len(found.duplicates) < len(own):
+        return False
+    return _TAG.search(unit.text) is not None or not all(w.in_same_section(unit, old.unit) for old in found.duplicates)
 
 
 def _extended(w: Weighing, unit: Unit, found: UnitFindings) -> Iterator[tuple[Statement, Statement]]:

@@ -511,6 +511,39 @@ def test_another_default_of_the_same_option_is_a_contradiction(form: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("page", "new"),
+    [
+        (
+            "## Create\n\n`expires_in`\n: How many seconds until the filter expires.\n\n## Update\n\n`phrase`\n: The text.\n",
+            "`expires_in`\n: How many seconds until the filter expires. Defaults to never.",
+        ),
+        (
+            "## Create\n\nThis returns an object with a list of collections.\n\n## Update\n\nIt changes one.\n",
+            "This returns an object with a list of collections. Only those of the account are included.",
+        ),
+    ],
+)
+def test_a_new_text_keeps_a_sentence_that_only_another_section_says(page: str, new: str) -> None:
+    """Real pages, mastodon/documentation: what was left of the text had no subject."""
+    plan = weighed(f"{new}\n", page=f"# Filters\n\n{page}", section="Update")
+    assert (words(plan), plan.text) == (["integrate"], f"# Filters\n\n{page}\n{new}\n")
+
+
+@pytest.mark.parametrize("section", ["Create", "Read"])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [('{{< hint style="info" >}}', "{{< /hint >}}"), ("{% callout %}", "{% endcallout %}"), ("::: warning", ":::")],
+)
+def test_a_text_between_tags_of_a_site_generator_keeps_both(begin: str, end: str, section: str) -> None:
+    """Real pages, mastodon/documentation: an unclosed tag ends the build of the whole site."""
+    page = f"# Dumps\n\n## Create\n\n{begin}\nA dump can take long.\n{end}\n\n## Read\n\nIt is read by lines.\n"
+    new = f"{begin}\nOther languages need a change of the code.\n{end}"
+    plan = weighed(f"{new}\n", page=page, section=section)
+    assert new in plan.text
+    assert plan.text.replace(f"{new}\n\n", "").replace(f"\n{new}\n", "") == page
+
+
+@pytest.mark.parametrize(
     "label", ["**Basic authentication:**", "**Basic authentication**:", "**Basic authentication**"]
 )
 @pytest.mark.parametrize("section", ["Parameters", None])
