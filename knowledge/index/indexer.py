@@ -440,6 +440,8 @@ class Indexer:
         try:
             return run.beside.prepare(jobs, at_ns=self._now_ns())
         except PreparingLost:
+            if run.beside.closed:
+                return []  # the run was cancelled, and nobody waits for this thread
             log.warning("the process that prepares documents is gone; this one continues", exc_info=True)
             run.beside.close()
             run.beside = None

@@ -62,6 +62,7 @@ class PreparingProcess:
     """
 
     def __init__(self, root: Path) -> None:
+        self.closed = False
         # Without -P the child would import its first modules from the working directory, which may be a stranger's.
         command = [sys.executable, "-P", "-c", _START]
         self._child = subprocess.Popen(  # noqa: S603 - this program
@@ -98,6 +99,7 @@ class PreparingProcess:
 
     def close(self) -> None:
         """End the process and close the pipes."""
+        self.closed = True
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 try:

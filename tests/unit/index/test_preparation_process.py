@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from knowledge.errors import VaultUnavailable
 from knowledge.index import indexer as indexing
 from knowledge.index.indexer import Indexer
-from knowledge.index.page_rows import DirectoryTrust, Prepared, prepare
+from knowledge.index.page_rows import DirectoryTrust, Outcome, Prepared, prepare
 from knowledge.index.ports import KeywordIndex
-from knowledge.index.preparation_process import PreparingLost, PreparingProcess, is_worth_it
+from knowledge.index.preparation_process import Job, PreparingLost, PreparingProcess, is_worth_it
 from knowledge.pages.vault import Vault
 from knowledge.search.query.analysis import forget_words, remembered_words, words
 from knowledge.state.ports import IndexIdentity
@@ -40,6 +45,19 @@ def folder(tmp_path: Path) -> Path:
     write(tmp_path / "kb", {**PAGES, **MORE})
     (tmp_path / "kb" / "bytes.md").write_bytes(b"\xff\xfe\x00 \xc3\x28 bytes")
     return tmp_path / "kb"
+
+
+async def new_indexer(folder: Path) -> Indexer:
+    index, embedder, keyword = MemoryIndexStore(), MemoryEmbedder(), MemoryKeywordIndex(indexed_terms)
+
+    async def load_keyword() -> KeywordIndex:
+        return keyword
+
+    async def load_embedder(_: IndexIdentity) -> MemoryEmbedder:
+        return embedder
+
+    await index.begin(IndexIdentity(embedder.name, embedder.dimensions, 1))
+    return Indexer(Vault.open(folder), index, keyword=load_keyword, embedder=load_embedder, now_ns=time.time_ns)
 
 
 def test_it_says_what_this_process_would_say(folder: Path) -> None:
@@ -91,6 +109,40 @@ def test_a_folder_that_went_away_is_said_and_a_process_that_died_is_lost(folder:
         process.close()
 
 
+async def test_a_run_that_is_stopped_does_not_say_that_its_process_is_gone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that was stopped while it indexed logged a traceback, and a thread that nobody waited for went on preparing pages."""
+    asked, ended = threading.Event(), threading.Event()
+
+    class Waiting(PreparingProcess):
+        def prepare(self, jobs: Sequence[Job], *, at_ns: int) -> list[Outcome]:
+            asked.set()
+            ended.wait(10)
+            return super().prepare(jobs, at_ns=at_ns)
+
+        def close(self) -> None:
+            super().close()
+            ended.set()
+
+    def prepared_here(*_: object) -> list[Outcome]:
+        again.set()
+        return []
+
+    again = threading.Event()
+    monkeypatch.setattr(indexing, "is_worth_it", lambda _: True)
+    monkeypatch.setattr(indexing, "PreparingProcess", Waiting)
+    monkeypatch.setattr(Indexer, "_prepared_here", prepared_here)
+    indexer = await new_indexer(folder)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(indexer.reconcile, 1)
+        assert await anyio.to_thread.run_sync(asked.wait, 10)
+        tasks.cancel_scope.cancel()
+    assert ended.is_set()
+    assert not again.wait(0.2)
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 @pytest.mark.parametrize("dies", [False, True])
 async def test_a_long_run_ends_the_same_whether_the_process_lives_or_dies(
     folder: Path, *, dies: bool, monkeypatch: pytest.MonkeyPatch
@@ -106,16 +158,7 @@ async def test_a_long_run_ends_the_same_whether_the_process_lives_or_dies(
         return made[0]
 
     monkeypatch.setattr(indexing, "PreparingProcess", start)
-    index, embedder, keyword = MemoryIndexStore(), MemoryEmbedder(), MemoryKeywordIndex(indexed_terms)
-
-    async def load_keyword() -> KeywordIndex:
-        return keyword
-
-    async def load_embedder(_: IndexIdentity) -> MemoryEmbedder:
-        return embedder
-
-    await index.begin(IndexIdentity(embedder.name, embedder.dimensions, 1))
-    indexer = Indexer(Vault.open(folder), index, keyword=load_keyword, embedder=load_embedder, now_ns=time.time_ns)
+    indexer = await new_indexer(folder)
     outcomes = await indexer.reconcile(1)
     assert len(outcomes.changed) == len(list(Vault.open(folder).scan()))
     assert made
