@@ -1,8 +1,8 @@
 """Lay out public documentation as one knowledge base to measure with. It is never committed.
 
-    python -m tests.benchmarks.docs_corpus DEST MIRROR...
+    python -m tests.benchmarks.docs_corpus DEST MIRROR... [--sources FILE]
 
-MIRROR is a git directory (bare or not) or a plain folder, one for each source of `questions/docs_corpus.json`, which
+MIRROR is a git directory (bare or not) or a plain folder, one for each source of FILE (`questions/docs_corpus.json`), which
 states repository, commit and folders; its path contains `owner+name` or `owner/name`, or you give `NAME=PATH`.
 """
 
@@ -31,19 +31,20 @@ class Source:
     name: str
     repository: str
     commit: str
-    folders: tuple[str, ...]
+    folders: Sequence[str]
+    endings: Sequence[str] = (".md",)
 
 
-def sources() -> list[Source]:
-    """Return the sources of the corpus."""
-    listed = json.loads(SOURCES.read_text(encoding="utf-8"))["sources"]
-    return [Source(s["name"], s["repository"], s["commit"], tuple(s["folders"])) for s in listed]
+def sources(file: Path) -> list[Source]:
+    """Return the sources that `file` lists."""
+    listed = json.loads(file.read_text(encoding="utf-8"))["sources"]
+    return [Source(**source) for source in listed]
 
 
-def lay_out(dest: Path, mirrors: Sequence[str]) -> dict[str, int]:
-    """Write the pages of every source with a mirror below `dest`, replacing older ones, and return how many each has."""
+def lay_out(dest: Path, mirrors: Sequence[str], listed: Sequence[Source]) -> dict[str, int]:
+    """Write the pages of every listed source with a mirror below `dest`, replacing older ones, and return how many each has."""
     found = {}
-    for source in sources():
+    for source in listed:
         mirror = _mirror_of(source, mirrors)
         if mirror is None:
             print(f"{source.name}: no mirror of {source.repository} was given", file=sys.stderr)
@@ -83,12 +84,13 @@ def _pages(source: Source, mirror: Path) -> Iterator[tuple[str, bytes]]:
     shared = _shared(source.folders)
     if not (mirror / "objects").is_dir() and not (mirror / ".git").exists():
         for folder in source.folders:
-            for file in sorted((mirror / folder).rglob("*.md")):
-                yield file.relative_to(mirror / shared).as_posix(), file.read_bytes()
+            for file in sorted((mirror / folder).rglob("*")):
+                if file.suffix in source.endings:
+                    yield file.relative_to(mirror / shared).as_posix(), file.read_bytes()
         return
     commit = _commit(source, mirror)
     listed = _git(mirror, "ls-tree", "-r", "-z", "--name-only", commit, "--", *filter(None, source.folders)).decode()
-    pages = [path for path in listed.split("\0") if path.endswith(".md")]
+    pages = [path for path in listed.split("\0") if path.endswith(tuple(source.endings))]
     # Blob by blob, because an archive fails as a whole when a mirror leaves out a large picture.
     asked = "".join(f"{commit}:{path}\n" for path in pages).encode()
     told = io.BytesIO(_git(mirror, "cat-file", "--batch", stdin=asked))
@@ -129,8 +131,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.docs_corpus", description=__doc__)
     parser.add_argument("dest", type=Path)
     parser.add_argument("mirrors", nargs="+", metavar="MIRROR")
+    parser.add_argument("--sources", type=Path, default=SOURCES, metavar="FILE")
     args = parser.parse_args()
-    for name, count in lay_out(args.dest, args.mirrors).items():
+    for name, count in lay_out(args.dest, args.mirrors, sources(args.sources)).items():
         print(f"{name}: {count} pages")
     found = sizes(args.dest)
     shown = ", ".join(f"{q:.0%} {size:,.0f}" for q, size in zip(QUANTILES, quantiles(found), strict=True))

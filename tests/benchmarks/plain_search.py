@@ -49,7 +49,7 @@ def our_words(language: str) -> Words:
 
 
 class Fts5:
-    """A table of texts. Raises nothing of its own."""
+    """A table of texts that can be searched by their words."""
 
     def __init__(self, texts: Mapping[str, str], words_of: Words) -> None:
         """Index the texts by their names."""
@@ -65,10 +65,6 @@ class Fts5:
         chosen = "SELECT rowid FROM place WHERE place MATCH ? ORDER BY bm25(place), rowid LIMIT ?"
         found = self._database.execute(chosen, (asked, limit)) if asked else []
         return [self._names[number] for (number,) in found]
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._database.close()
 
     def _tokenized(self, text: str, *, learn: bool) -> str:
         """Return the words as tokens that FTS5 leaves alone: their numbers. Unknown ones are left out unless learnt."""

@@ -58,9 +58,7 @@ def test_fewer_answers_do_not_count_as_saved_tokens() -> None:
     assert not kept([*others, found("circles", hit=False, tokens=400)])
 
 
-def test_pages_are_taken_at_the_stated_commit_even_if_the_mirror_lacks_a_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_are_taken_at_the_stated_commit_even_if_the_mirror_lacks_a_picture(tmp_path: Path) -> None:
     repository = tmp_path / "mirror"
 
     def git(*arguments: str) -> str:
@@ -79,6 +77,5 @@ def test_pages_are_taken_at_the_stated_commit_even_if_the_mirror_lacks_a_picture
     picture = git("rev-parse", f"{commit}:docs/a.png")
     (repository / ".git" / "objects" / picture[:2] / picture[2:]).unlink()
     source = docs_corpus.Source("one", "owner/one", commit, ("docs",))
-    monkeypatch.setattr(docs_corpus, "sources", lambda: [source])
-    assert docs_corpus.lay_out(tmp_path / "corpus", [f"one={repository}"]) == {"one": 1}
+    assert docs_corpus.lay_out(tmp_path / "corpus", [f"one={repository}"], [source]) == {"one": 1}
     assert (tmp_path / "corpus" / "one" / "a.md").read_text(encoding="utf-8") == "# Old\n"

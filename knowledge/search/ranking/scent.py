@@ -33,7 +33,7 @@ WEIGHTS = {
 }
 SUFFICIENT_FROM = 0.86
 LOST_BELOW = 0.12
-"""Weights of a logistic model, by sign, and its thresholds; `python -m tests.benchmarks.scent --fit` fits them."""
+"""Weights of a logistic model, by sign, and its thresholds. Decision record 17 says what they were fitted on."""
 NAMED = 0.97
 """The probability that a page with exactly the requested name is the one that was meant."""
 LATER_BIAS = -2.55
