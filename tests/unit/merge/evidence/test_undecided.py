@@ -18,7 +18,7 @@ from knowledge.merge.evidence.undecided import LONGEST, MOST_CHARACTERS, MOST_OF
 from knowledge.merge.model import Doubt, IncomingEvidence, MergePlan, Origin, unit_digest
 from knowledge.merge.setting import MergeSetting
 from tests.benchmarks.contradictions import load
-from tests.unit.merge.evidence.test_evidence import CHAT, CODE, NOW
+from tests.unit.merge.evidence.weighed_plans import CHAT, CODE, NOW
 
 PAGE = """# Payments
 

@@ -1,0 +1,112 @@
+"""Entries of a reference, such as options, and texts that lean on what stands around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.merge.evidence.weighed_plans import weighed, words
+
+OPTIONS = "# Client\n\n## Options\n\n{}\n"
+
+
+@pytest.mark.parametrize("section", ["Options", None])
+@pytest.mark.parametrize("default", ["(Default: `false`, Optional)", "By default, this is `false`.", "Defaults to 90."])
+@pytest.mark.parametrize(
+    "form",
+    ["- `{}` - {} {}", "- `{}`: {} {}", "- **`{}`** (boolean) \u2013 {} {}", "`{}`\n: {} {}", "{}\n: {} {}"],
+)
+def test_an_option_keeps_its_default_although_another_option_has_the_same(
+    form: str, default: str, section: str | None
+) -> None:
+    """Real pages, mastodon/documentation and kedacore/keda-docs: the new option was written without its default."""
+    page = OPTIONS.format(form.format("tls", "Whether the client encrypts its connection.", default))
+    new = form.format("unsafeSsl", "Skip the validation of certificates.", default)
+    assert f"\n{new}\n" in weighed(f"{new}\n", page=page, section=section).text
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        (
+            "- `poll` - Seconds between two polls of the broker. (Default: `30`, Optional)",
+            "- `retry` - How often a message is sent again. (Default: `5`, Optional)",
+        ),
+        (
+            "`--days N`\n: How old a status may be. Defaults to 90.",
+            "`--size N`\n: How large a batch is. Defaults to 1000.",
+        ),
+        (
+            "- `keyCondition` - the condition that says which items are retrieved by the action.",
+            "- `filter` - the condition that says which of the items are returned by the action.",
+        ),
+    ],
+)
+def test_an_option_is_no_version_of_another_option_and_contradicts_none(there: str, new: str) -> None:
+    plan = weighed(f"{new}\n", page=OPTIONS.format(there), section="Options")
+    assert (words(plan), plan.questions) == (["integrate"], [])
+    assert new in plan.text
+
+
+def test_an_entry_that_says_nearly_the_same_under_another_name_is_asked_about() -> None:
+    """A real page, kedacore/keda-docs: a metric was renamed."""
+    page = OPTIONS.format(
+        "- `scaler_activity` - This metric marks whether the particular scaler is active or inactive."
+    )
+    new = "- `scaler_active` - This metric marks whether the particular scaler is active or inactive.\n"
+    plan = weighed(new, page=page, section="Options")
+    assert (len(plan.questions), plan.text) == (1, page)
+
+
+@pytest.mark.parametrize("form", ["- `{}` - Port of the broker. {}", "`{}`\n: Port of the broker. {}"])
+def test_another_default_of_the_same_option_is_a_contradiction(form: str) -> None:
+    page = OPTIONS.format(form.format("port", "Defaults to 9092."))
+    assert words(weighed(form.format("port", "Defaults to 9093.") + "\n", page=page, section="Options")) == ["flag"]
+
+
+@pytest.mark.parametrize(
+    ("page", "new"),
+    [
+        (
+            "## Create\n\n`expires_in`\n: How many seconds until the filter expires.\n\n## Update\n\n`phrase`\n: The text.\n",
+            "`expires_in`\n: How many seconds until the filter expires. Defaults to never.",
+        ),
+        (
+            "## Create\n\nThis returns an object with a list of collections.\n\n## Update\n\nIt changes one.\n",
+            "This returns an object with a list of collections. Only those of the account are included.",
+        ),
+    ],
+)
+def test_a_new_text_keeps_a_sentence_that_only_another_section_says(page: str, new: str) -> None:
+    """Real pages, mastodon/documentation: what was left of the text had no subject."""
+    plan = weighed(f"{new}\n", page=f"# Filters\n\n{page}", section="Update")
+    assert (words(plan), plan.text) == (["integrate"], f"# Filters\n\n{page}\n{new}\n")
+
+
+@pytest.mark.parametrize("section", ["Create", "Read"])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [('{{< hint style="info" >}}', "{{< /hint >}}"), ("{% callout %}", "{% endcallout %}"), ("::: warning", ":::")],
+)
+def test_a_text_between_tags_of_a_site_generator_keeps_both(begin: str, end: str, section: str) -> None:
+    """Real pages, mastodon/documentation: an unclosed tag ends the build of the whole site."""
+    page = f"# Dumps\n\n## Create\n\n{begin}\nA dump can take long.\n{end}\n\n## Read\n\nIt is read by lines.\n"
+    new = f"{begin}\nOther languages need a change of the code.\n{end}"
+    plan = weighed(f"{new}\n", page=page, section=section)
+    assert new in plan.text
+    assert plan.text.replace(f"{new}\n\n", "").replace(f"\n{new}\n", "") == page
+
+
+@pytest.mark.parametrize(
+    "label", ["**Basic authentication:**", "**Basic authentication**:", "**Basic authentication**"]
+)
+@pytest.mark.parametrize("section", ["Parameters", None])
+def test_a_bold_label_above_a_list_is_not_replaced_by_an_item_with_its_words(label: str, section: str | None) -> None:
+    """A real page, kedacore/keda-docs: the other items stood under no label then."""
+    page = (
+        f"# Scaler\n\n## Parameters\n\n{label}\n- `authModes` - Must contain `basic`.\n- `password` - The password.\n"
+    )
+    plan = weighed(
+        "- `username` - Provide the username to be used for basic authentication.\n", page=page, section=section
+    )
+    assert "update" not in words(plan)
+    assert label in plan.text
