@@ -104,9 +104,9 @@ class Router:
         """Return the route of `query`.
 
         The first of these that applies decides: the mode that the caller chose; a team's example with the same words; a page or
-        section with exactly the query's name (`named`); a team's example that is very near; a rule; a place here that the query
-        names; the fitted weights, or the language model if those are unsure. `vector` is the query's, from the embedder that was
-        prepared last.
+        section with exactly the query's name (`named`); a team's example that is very near; a directory whose contents the query
+        asks for; a rule; a place here that the query names; the fitted weights, or the language model if those are unsure.
+        `vector` is the query's, from the embedder that was prepared last.
         """
         if mode != "auto":
             return QuestionRoute(mode, 1.0, "requested by the caller")

@@ -205,7 +205,7 @@ BEFORE_A_NAME: Final = KINDS | frozenset((
     "la", "los", "las", "un", "una", "nuestro", "le", "les", "il", "lo", "gli", "o", "os", "as", "de", "het", "een", "all",
     "alle", "todos", "todas", "tous", "toutes", "que", "qué", "cosa", "hay", "c'è", "contain",
 ))  # fmt: skip
-"""Articles, kinds of places, `que` and `hay`: no part of a name."""
+"""Articles, kinds of places, and words such as `que`, `hay` and `contain`: no part of a name."""
 
 
 def _by_word() -> dict[str, int]:

@@ -67,8 +67,8 @@ def settled_note(flag_id: int) -> str:
 
 
 def both_hold(reason: str) -> str:
-    """Return what the host of a closed proposal is told if both statements hold."""
-    return f"both statements hold ({reason}); send the call again to add the new one beside the existing one"
+    """Return the message to a host whose proposal was closed because both statements hold."""
+    return f"both statements hold ({reason}); repeat the call to add the new one next to the existing one"
 
 
 async def answered_claims(state: StateStore, flag_id: int) -> Sequence[ProposalLine]:

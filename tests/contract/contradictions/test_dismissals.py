@@ -128,7 +128,7 @@ async def test_the_proposal_of_a_claim_is_closed_if_both_statements_hold(setting
             assert done.closed == [flagged["id"]]
         told = (await host.call("proposal_status", proposal_id=flagged["id"]))["proposal"]
         assert told["state"] == "rejected"
-        assert "both statements hold (two regions); send the call again" in told["decision"]["note"]
+        assert "both statements hold (two regions); repeat the call" in told["decision"]["note"]
         assert (await host.call("trust_status"))["pending"] == []
         assert (await claim(host))["status"] == "done"
         for limit in ("64 MiB", "32 MiB"):
