@@ -35,6 +35,7 @@ _LINK = re.compile(r"!?\[([^\[\]]{0,300})\]\([^)\s]{0,500}(?:\s+\"[^\"]{0,200}\"
 _WIKI = re.compile(r"!?\[\[(?:[^\[\]|]{0,300}\|)?([^\[\]]{0,300})\]\]")
 _URL = re.compile(r"<?(?:https?|ftp)://[^\s>)]+>?")
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_GENERATOR_TAG = re.compile(r"\{\{[<%]?[^{}]{0,500}\}\}|\{%[^{}]{0,500}%\}")
 _EMPHASIS = re.compile(
     r"\*\*|__(?=\S)|(?<=\S)__|~~|``?|(?<![\w*])\*(?=\S)|(?<=\S)\*(?![\w*])|(?<!\w)_(?=\S)|(?<=\S)_(?!\w)"
 )
@@ -107,6 +108,9 @@ def split_statements(text: str) -> Iterator[str]:
     paragraph: list[str] = []
     for line in text.splitlines():
         bare = line.strip()
+        # Its arguments, `url="..."`, are neither keys nor values of the page.
+        if bare.startswith("{") and _GENERATOR_TAG.fullmatch(bare):
+            continue
         is_item = _MARKER.sub("", bare, count=1) != bare
         is_key = len(bare) < LONGEST_KEY_LINE and _KEY_LINE.match(bare) is not None
         if not bare or bare[0] in "|#>" or is_item or is_key:

@@ -153,6 +153,11 @@ class StatementReading:
         """Whether it is a question."""
         return _ASKS.search(self.plain) is not None
 
+    @property
+    def introduces(self) -> bool:
+        """Whether it ends in a colon, because it introduces what follows."""
+        return self.text.rstrip(" \t\r\n*_").endswith((":", "\uff1a"))
+
     @cached_property
     def code_blocks(self) -> tuple[str, ...]:
         """The fenced blocks in it, line for line, without the indent that all of their lines have."""
@@ -553,6 +558,16 @@ def covers(new: StatementReading, old: StatementReading) -> bool:
         and _has_in_order(new.code_signs, old.code_signs)
         and _relation(old.plain, new.plain) == "agree"
     )
+
+
+def only_introduces(new: StatementReading, existing: StatementReading) -> bool:
+    """Return whether `new` is no version of `existing` because it only introduces what follows: "The proxy records these:".
+
+    It may be one if it has a figure or a word that decides which `existing` lacks, or if its subject is the same.
+    """
+    if not new.introduces or existing.subject == new.subject:
+        return False
+    return new.numbers <= existing.numbers and new.deciding <= existing.deciding
 
 
 def _has_in_order(whole: Sequence[str], part: Sequence[str]) -> bool:

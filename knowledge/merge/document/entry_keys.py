@@ -18,6 +18,19 @@ _ENTRY = re.compile(
     r"|(?P<term>[^\s:][^\r\n]{0,80})\r?\n[ \t]*:\s)"
 )
 """Code before a colon or a dash, or the term of a definition list (`term` and `: definition` on the next line)."""
+_MARKER = r"\s*(?:[-+*]|\d{1,9}[.)])\s+"
+_LABELLED = re.compile(
+    rf"(?:{_MARKER})?(?:(?P<bold>\*\*|__)(?P<label>[^*_\n]{{1,80}}?):?(?P=bold)(?:\s*[:\uff1a]|(?<=:..)|\s+[-\u2013\u2014=]\s)"
+    r"|(?P<name>[^\W\d_][\w-]*(?: [\w-]+){0,2}) = (?=[^\s=]))"
+)
+"""A bold label before a colon or a dash, or a name before ` = `."""
+_OF_VERSION = re.compile(rf"{_MARKER}[*_]{{0,2}}v?(?P<version>\d+(?:\.\d+)+)[*_]{{0,2}}(?::|\s+[-\u2013\u2014])\s")
+_LINK_FIRST = re.compile(
+    rf"(?:{_MARKER})?[*_]{{0,2}}\[(?P<title>[^\[\]\n]{{1,300}})\]\((?P<target>[^()\s]{{1,500}})\)[*_]{{0,2}}"
+    r"(?:[.,;]?\s*$|:|\s+[-\u2013\u2014]\s)"
+)
+"""A link that is all of a text, or stands before a colon or a dash."""
+_WORDS = re.compile(r"\w+")
 
 
 def are_two_entries(one: Unit, other: Unit) -> bool:
@@ -26,7 +39,44 @@ def are_two_entries(one: Unit, other: Unit) -> bool:
     A sentence such as "Defaults to 90." then has another subject in each, although it has the same words.
     """
     mine = entry_key(one.text)
-    return bool(mine) and entry_key(other.text) not in ("", mine)
+    if mine:
+        return entry_key(other.text) not in ("", mine)
+    if are_two_links(one.text, other.text):
+        return True
+    if one.kind != "item" or other.kind != "item":
+        return False
+    return _differ_by_version(one.text, other.text) or _are_labelled_apart(one.text, other.text)
+
+
+def are_two_links(one: str, other: str) -> bool:
+    """Return whether two texts are links, or say something about a link, with other titles and to other places."""
+    first, second = _LINK_FIRST.match(one), _LINK_FIRST.match(other)
+    if first is None or second is None or first["target"] == second["target"]:
+        return False
+    return plain(first["title"]).casefold() != plain(second["title"]).casefold()
+
+
+def is_named(text: str) -> bool:
+    """Return whether a text begins with the name of what it is about, as an entry does."""
+    return bool(entry_key(text) or _label(text))
+
+
+def _differ_by_version(one: str, other: str) -> bool:
+    """Return whether both items begin with a version, as in a history, each with its own."""
+    first, second = _OF_VERSION.match(one), _OF_VERSION.match(other)
+    return first is not None and second is not None and first["version"] != second["version"]
+
+
+def _are_labelled_apart(one: str, other: str) -> bool:
+    """Return whether two items have labels of which neither says the other too: it may be the same one, made clearer."""
+    first, second = _label(one), _label(other)
+    return bool(first and second) and not (first <= second or second <= first)
+
+
+@lru_cache(REMEMBERED)
+def _label(text: str) -> frozenset[str]:
+    found = _LABELLED.match(text)
+    return frozenset(_WORDS.findall((found["label"] or found["name"]).casefold())) if found else frozenset()
 
 
 @lru_cache(REMEMBERED)

@@ -80,15 +80,18 @@ class Answered:
 
 
 def changes_of(edits: Iterable[RealEdit], most: int) -> Iterator[StatementChange]:
-    """Yield up to `most` changes of each kind."""
+    """Yield up to `most` changes of each kind; one that was made to several pages, such as each version's copy, counts once."""
     found: Counter[str] = Counter()
+    seen: set[tuple[str, str, str]] = set()
     for edit in edits:
         if max(len(edit.before), len(edit.after)) > LONGEST:
             continue
         of_edit: Counter[str] = Counter()
         for change in _changes_in(edit):
             # No more than two of one kind from one edit: a renaming everywhere is one change.
-            if found[change.kind] < most and of_edit[change.kind] < 2:
+            said = change.kind, change.old, change.new
+            if found[change.kind] < most and of_edit[change.kind] < 2 and said not in seen:
+                seen.add(said)
                 found[change.kind] += 1
                 of_edit[change.kind] += 1
                 yield change

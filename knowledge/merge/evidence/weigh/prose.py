@@ -23,11 +23,12 @@ from knowledge.merge.claims.statements import (
     keeps_words,
     likeness,
     lost_words,
+    only_introduces,
     read_statement,
     statements_of,
 )
 from knowledge.merge.document.dated_log import are_entries_apart
-from knowledge.merge.document.entry_keys import are_two_entries, entry_key
+from knowledge.merge.document.entry_keys import are_two_entries, are_two_links, is_named
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.place.list_form import bare_text
 from knowledge.merge.evidence.place.placement import PageSection
@@ -117,6 +118,7 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
         and old.reading.kind != "row"
         and not are_entries_apart(found.unit.section, tuple(old.section))
         and not _is_of_another_entry(w, new, found.unit, old)
+        and not only_introduces(new.reading, old.reading)
     ]
     # The section that the content names decides first: `timeout: 60` may be right under Production and wrong under Staging.
     for here in (True, False):
@@ -150,9 +152,11 @@ def _is_of_another_entry(w: Weighing, new: Statement, unit: Unit, old: Statement
 
     An entry that says nearly the same under another name may be the same one, renamed.
     """
+    if are_two_links(new.reading.text, old.reading.text):
+        return True
     if not are_two_entries(unit, w.units[old.unit]):
         return False
-    both_named = bool(entry_key(new.reading.text) and entry_key(old.reading.text))
+    both_named = is_named(new.reading.text) and is_named(old.reading.text)
     return not both_named or likeness(old.reading, new.reading) < SURE_VERSION
 
 

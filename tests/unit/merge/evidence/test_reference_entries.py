@@ -110,3 +110,69 @@ def test_a_bold_label_above_a_list_is_not_replaced_by_an_item_with_its_words(lab
     )
     assert "update" not in words(plan)
     assert label in plan.text
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        (
+            "- [How to install WordPress](https://example.org/handbook/how-to-install-wordpress)",
+            "- [Why WordPress is slow](https://example.org/handbook/why-wordpress-is-slow)",
+        ),
+        ("- [Generating Resources](#generating)", "- [Generating JSON:API Resources](#generating-jsonapi-resources)"),
+        (
+            "* [ctl ExecuteFetch](./ctl_executefetch/) - Executes the given query as the user on the tablet.",
+            "* [ctl ExecuteMultiFetch](./ctl_executemultifetch/) - Executes given queries as the user on the tablet.",
+        ),
+        (
+            "- **Request Fields:** You can choose to `keep`, `drop`, or `redact` any of the request fields.",
+            "- **Request Query Parameters:** You can choose to `keep` or `drop` the query parameters of a request.",
+        ),
+        (
+            "* Conversations = matching statuses will be hidden in threads and detailed views",
+            "* Profiles = matching statuses will be hidden in profile views",
+        ),
+        (
+            "- 0.9.0 - Added `read` and `write` scopes.",
+            "- 4.6.0 - Added `read:collection` and `write:collection` scopes.",
+        ),
+        ("The outbound proxy records the following metrics:", "The inbound proxy records the following metrics:"),
+        ("Create this function to install Python support:", "Create this function to install YAML support:"),
+        ("By running the tests you can verify that they fail.", "Run the tests in the folder `parser`:"),
+        (
+            '{{< caption-link url="https://masto.test" caption="Masto.test" >}}',
+            '{{< caption-link url="https://toot.invalid/plans.html" caption="Toot.invalid" >}}',
+        ),
+    ],
+)
+def test_what_is_said_under_another_label_version_or_link_is_new_and_so_is_an_introduction(
+    there: str, new: str
+) -> None:
+    """Real pages: each was a question or a contradiction."""
+    plan = weighed(f"{new}\n", page=OPTIONS.format(there), section="Options")
+    assert (words(plan), plan.questions) == (["integrate"], [])
+    assert {there, new} <= {line.strip() for line in plan.text.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        ("- [Installing the server](#install)", "- [Installing the server](#setup)"),
+        (
+            "- **Timeout**: A request that is not answered after 30 seconds is sent again.",
+            "- **Request timeout**: A request that is not answered after 60 seconds is sent again.",
+        ),
+        (
+            "- **Thresholds**: The least use below which a node of the cluster is evicted.",
+            "- **Limits**: The least use below which a node of the cluster is evicted.",
+        ),
+        ("- 4.6.0 - Added the scope `read` for collections.", "- 4.6.0 - Removed the scope `read` for collections."),
+        ("Send at most 5 requests to these addresses:", "Send at most 6 requests to these other addresses:"),
+        ("Open these ports of the firewall:", "Never open these ports of the firewall:"),
+    ],
+)
+def test_the_same_link_version_or_label_and_another_figure_are_still_compared(there: str, new: str) -> None:
+    page = OPTIONS.format(there)
+    plan = weighed(f"{new}\n", page=page, section="Options")
+    assert plan.text == page
+    assert plan.questions or words(plan) in (["flag"], ["ask"])
