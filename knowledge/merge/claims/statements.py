@@ -565,7 +565,7 @@ def only_introduces(new: StatementReading, existing: StatementReading) -> bool:
 
     It may be one if it has a figure or a word that decides which `existing` lacks, or if its subject is the same.
     """
-    if not new.introduces or existing.subject == new.subject:
+    if not new.introduces or (existing.subject, existing.names) == (new.subject, new.names):
         return False
     return new.numbers <= existing.numbers and new.deciding <= existing.deciding
 

@@ -24,6 +24,8 @@ _LABELLED = re.compile(
     r"|(?P<name>[^\W\d_][\w-]*(?: [\w-]+){0,2}) = (?=[^\s=]))"
 )
 """A bold label before a colon or a dash, or a name before ` = `."""
+_TAB = re.compile(r"[ \t]*(?:\{\{[<%]\s*tab\b|===[!+]?[ \t])[^\"\n]*\"(?P<title>[^\"\n]{1,80})\"")
+"""The first line of a tab: `{{< tab "Linux" >}}` of Hugo, `=== "Linux"` of MkDocs."""
 _OF_VERSION = re.compile(rf"{_MARKER}[*_]{{0,2}}v?(?P<version>\d+(?:\.\d+)+)[*_]{{0,2}}(?::|\s+[-\u2013\u2014])\s")
 _LINK_FIRST = re.compile(
     rf"(?:{_MARKER})?[*_]{{0,2}}\[(?P<title>[^\[\]\n]{{1,300}})\]\((?P<target>[^()\s]{{1,500}})\)[*_]{{0,2}}"
@@ -41,7 +43,7 @@ def are_two_entries(one: Unit, other: Unit) -> bool:
     mine = entry_key(one.text)
     if mine:
         return entry_key(other.text) not in ("", mine)
-    if are_two_links(one.text, other.text):
+    if are_two_links(one.text, other.text) or _are_two_tabs(one.text, other.text):
         return True
     if one.kind != "item" or other.kind != "item":
         return False
@@ -59,6 +61,11 @@ def are_two_links(one: str, other: str) -> bool:
 def is_named(text: str) -> bool:
     """Return whether a text begins with the name of what it is about, as an entry does."""
     return bool(entry_key(text) or _label(text))
+
+
+def _are_two_tabs(one: str, other: str) -> bool:
+    first, second = _TAB.match(one), _TAB.match(other)
+    return first is not None and second is not None and first["title"].casefold() != second["title"].casefold()
 
 
 def _differ_by_version(one: str, other: str) -> bool:
