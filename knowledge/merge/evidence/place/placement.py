@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 from knowledge.merge.claims.statements import stemming_language
 from knowledge.merge.document.dated_log import dated_heading
+from knowledge.merge.document.heading_series import place_in_series
 from knowledge.merge.document.units import cut, heading_level, split_lines, units
 from knowledge.merge.evidence.place.section_signs import LEAST_LIKE, NEAREST, SectionSigns, shares_of
 from knowledge.merge.evidence.place.text_form import form_fits
@@ -43,7 +44,7 @@ Similarity = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
 """Returns how alike texts are in meaning: for each text of the first argument, its likeness (up to 1) to each of the
 second."""
 
-How = Literal["heading", "similarity", "new section", "append", "unsure"]
+How = Literal["heading", "similarity", "series", "new section", "append", "unsure"]
 
 SURE = 0.88
 """Share of all sections' likelihood from which a text is put into the likeliest; below, the caller is asked.
@@ -146,6 +147,10 @@ class Placement:
         name = quoted_section(self.section)
         if self.how == "heading":
             return f"under {name}, as named"
+        if self.how == "series":
+            return (
+                f"as a new section of level {self.level} in {quoted_section(self.section)}, in the order of the others"
+            )
         if self.how == "append":
             return f"in the log, under {name}" if self.section else "in the log"
         if self.how == "similarity":
@@ -305,7 +310,7 @@ class Placer:
             parent = self.named(path[:-1])
             if parent is None or not is_inside(parent, within):
                 parent = within or self.title
-            return self._new_section(choices, parent, level)
+            return self._new_section(choices, parent, level, path[-1])
         best = choices[0]
         sure = best.share >= SURE and best.nearest <= TWIN
         return self._in(best.section, text, "similarity" if sure else "unsure", choices)
@@ -341,11 +346,18 @@ class Placer:
     def _in(self, section: PageSection, text: str, how: How, choices: Sequence[SectionChoice] = ()) -> Placement:
         return Placement(section.path, self.line_after(self.spot(section, text)), how, tuple(choices))
 
-    def _new_section(self, choices: Sequence[SectionChoice], parent: PageSection, level: int) -> Placement:
-        """Return where a new section goes: under its parent, after the sibling most like it."""
+    def _new_section(
+        self, choices: Sequence[SectionChoice], parent: PageSection, level: int, heading: str
+    ) -> Placement:
+        """Return where a new section goes: under its parent, in the series that it continues or after the sibling most like it."""
         inside = [one for one in self.sections if one != parent and one.level and is_inside(one, parent)]
         # The level of sections that exist there; under a parent without any, one level deeper.
         usual = min((one.level for one in inside), default=min(6, parent.level + 1 if parent.level else 2))
+        there = [one for one in inside if one.level == usual]
+        if (at := place_in_series(heading, [one.path[-1] for one in there])) is not None:
+            end = there[at].first - 1 if at < len(there) else there[-1].last
+            after = self.line_after(self.last_written(end, parent))
+            return Placement(parent.path, after, "series", (), usual)
         shares = {choice.section: choice.share for choice in choices}
 
         def under(section: PageSection) -> float:
