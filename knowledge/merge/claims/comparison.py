@@ -151,7 +151,7 @@ def _compare_cells(row: str, column: str, ours: str, theirs: str, language: str)
         return UNRELATED
     if ours.casefold() == theirs.casefold():
         return StatementRelation("agree", strength=0.5)
-    found = _compare_answers(f"{row}, {column}" if column else row, ours, theirs, language)
+    found = compare_answers(f"{row}, {column}" if column else row, ours, theirs, language)
     return replace(found, kind="cell") if found.relation == "contradict" else found
 
 
@@ -168,11 +168,11 @@ def _compare_keyed(ours: Claim, theirs: Claim) -> StatementRelation:
     if swapped or others:
         # Not the same key; both may still be sentences with a colon in them.
         return _compare_sentences(ours, theirs)
-    return _compare_answers(ours.key_text, ours.answer, theirs.answer, ours.language)
+    return compare_answers(ours.key_text, ours.answer, theirs.answer, ours.language)
 
 
-def _compare_answers(subject: str, ours: str, theirs: str, language: str) -> StatementRelation:
-    """Compare the answers of two sides for one key or cell."""
+def compare_answers(subject: str, ours: str, theirs: str, language: str) -> StatementRelation:
+    """Compare the answers of two sides for one key, cell or question."""
     ours, theirs = (_ANSWERS.get(side, side) for side in (ours.strip("|[] "), theirs.strip("|[] ")))
     if ours.casefold() in _PLACEHOLDERS or theirs.casefold() in _PLACEHOLDERS:
         return UNRELATED

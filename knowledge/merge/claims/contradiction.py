@@ -6,6 +6,7 @@ about the same subject are compared.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, product
@@ -20,7 +21,14 @@ from knowledge.merge.claims.claim import (
     plain_text,
     unread_statements,
 )
-from knowledge.merge.claims.comparison import UNRELATED, StatementRelation, compare_claims, compare_rows, rank
+from knowledge.merge.claims.comparison import (
+    UNRELATED,
+    StatementRelation,
+    compare_answers,
+    compare_claims,
+    compare_rows,
+    rank,
+)
 from knowledge.merge.claims.polarity import have_contrast
 from knowledge.merge.claims.statement_reader import Claim
 from knowledge.merge.document.dated_log import are_entries_apart, day_of
@@ -37,6 +45,12 @@ MOST_COMPARED = 1_000
 """The most pairs of sentences of two paragraphs that are compared."""
 SAMPLE = 50
 """Units from the beginning of a page that tell its language."""
+
+_FIRST_WORD = re.compile(r"[^\W\d_]+(?=[\s,.;:!\u2013\u2014-]|$)")
+_YES_NO = {
+    **dict.fromkeys(("yes", "ja", "oui", "si", "s\u00ed", "sim", "\u0434\u0430"), "yes"),
+    **dict.fromkeys(("no", "nein", "non", "nee", "n\u00e3o", "nej", "\u043d\u0435\u0442"), "no"),
+}
 
 STATING = frozenset(("paragraph", "item", "row", "quote"))
 
@@ -79,6 +93,16 @@ def compare(
     best = max(found, key=rank, default=UNRELATED)
     apart = best.relation == "contradict" and _sections_differ(existing_section, new_section, language)
     return UNRELATED if apart else best
+
+
+def answer_differently(question: str, existing: str, new: str) -> bool:
+    """Return whether two statements give different answers to one question, whatever their words: "14 days", "It lasts 30"."""
+    begins = [_FIRST_WORD.match(plain_text(one).casefold()) for one in (existing, new)]
+    said = [_YES_NO.get(found[0]) for found in begins if found]
+    if len(said) == 2 and all(said):
+        return said[0] != said[1]
+    language = most_likely_language(f"{question} {existing} {new}")
+    return compare_answers(question, plain_text(existing), plain_text(new), language).relation == "contradict"
 
 
 def contradictions(existing_units: Sequence[Unit], new_units: Sequence[Unit]) -> list[FoundContradiction]:

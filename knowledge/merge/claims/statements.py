@@ -49,6 +49,8 @@ LEAST_ORDER = 0.5
 """Share of a statement's terms that a paraphrase must have in the same order."""
 PARAPHRASE = 0.6
 WORDS_OF_A_KEY_LINE = 6
+LONGEST_INTRODUCTION = 10
+"""Words of a statement that only introduces what follows; a longer one that ends in a colon says something itself."""
 
 # The box of an open task belongs to the marker; that of a finished one says something.
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[ \][ \t]+)?|$)")
@@ -563,10 +565,14 @@ def covers(new: StatementReading, old: StatementReading) -> bool:
 def only_introduces(new: StatementReading, existing: StatementReading) -> bool:
     """Return whether `new` is no version of `existing` because it only introduces what follows: "The proxy records these:".
 
-    It may be one if it has a figure or a word that decides which `existing` lacks, or if its subject is the same.
+    It may be one if it is longer, if its subject is the same, or if a figure or a word that decides differs.
     """
-    if not new.introduces or (existing.subject, existing.names) == (new.subject, new.names):
+    if not new.introduces or len(new.words) > LONGEST_INTRODUCTION:
         return False
+    if (existing.subject, existing.names) == (new.subject, new.names):
+        return False
+    if existing.introduces:
+        return new.numbers == existing.numbers and new.deciding == existing.deciding
     return new.numbers <= existing.numbers and new.deciding <= existing.deciding
 
 

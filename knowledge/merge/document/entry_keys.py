@@ -32,7 +32,7 @@ _LINK_FIRST = re.compile(
     r"(?:[.,;]?\s*$|:|\s+[-\u2013\u2014]\s)"
 )
 """A link that is all of a text, or stands before a colon or a dash."""
-_WORDS = re.compile(r"\w+")
+_WORDS, _FIGURES = re.compile(r"\w+"), re.compile(r"\d+(?:\.\d+)*")
 
 
 def are_two_entries(one: Unit, other: Unit) -> bool:
@@ -55,7 +55,8 @@ def are_two_links(one: str, other: str) -> bool:
     first, second = _LINK_FIRST.match(one), _LINK_FIRST.match(other)
     if first is None or second is None or first["target"] == second["target"]:
         return False
-    return plain(first["title"]).casefold() != plain(second["title"]).casefold()
+    # "Upgrading to 13.0" may be another version of "Upgrading to 12.0".
+    return _FIGURES.sub("0", plain(first["title"]).casefold()) != _FIGURES.sub("0", plain(second["title"]).casefold())
 
 
 def is_named(text: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from knowledge.merge.claims.comparison import StatementRelation
-from knowledge.merge.claims.contradiction import compare, contradictions
+from knowledge.merge.claims.contradiction import answer_differently, compare, contradictions
 from knowledge.merge.claims.statements import (
     Statement,
     StatementReading,
@@ -44,6 +44,8 @@ CLEARLY_NEARER = 0.2
 other."""
 SURE_VERSION = 0.8
 """Likeness from which `CLEARLY_NEARER` is not required."""
+LONGEST_ANSWER = 15
+"""Words of a statement that is compared as an answer to the question in its heading."""
 MOST_OF_A_TEXT = 50
 """The most sentences of an incoming unit that are compared with an old statement to find out which of them may be
 its new version."""
@@ -62,6 +64,8 @@ _TAG = re.compile(r"\{\{|\{%|^[ \t]*:::", re.MULTILINE)
 _NUMBERED = re.compile(
     r"(?:(?:the|der|die|das) )?[^\W\d_]+(?: (?:number|no\.?|nr\.?|nummer))? #?(?P<number>\d+) [^\W\d_]", re.IGNORECASE
 )
+
+_TIMED = re.compile(r"[*_`\[(]{0,3}[0-2]?\d[:.h][0-5]\d(?:[:.][0-5]\d)?\b")
 
 
 def compare_prose(w: Weighing) -> None:
@@ -178,7 +182,7 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
     another fact or a rewording. It is not asked if the new statement covers the old one.
     """
     answers = {one.existing: one.answer for one in w.evidence.answers if one.new == new.reading.text}
-    known = _possible_versions(w, new, near, found)
+    known = [*_other_answers(w, new, found), *_possible_versions(w, new, near, found)]
     for alike, old in known:
         word = answers.get(old.reading.text)
         if word is not None and (alike >= MAYBE_VERSION or covers(new.reading, old.reading)):
@@ -218,6 +222,24 @@ def _possible_versions(
         ),
         key=lambda pair: -pair[0],
     )
+
+
+def _other_answers(w: Weighing, new: Statement, found: UnitFindings) -> Iterator[tuple[float, Statement]]:
+    """Yield (SURE_VERSION, statement) for each short statement that answers the same question, the heading above, differently."""
+    target = w.target(found.unit.section)
+    if target is None or not read_statement("".join(target.path[-1:]), w.language).asks:
+        return
+    for old in chain.from_iterable(
+        w.index.statements(at) for at, unit in enumerate(w.units) if unit.section == target.path
+    ):
+        if (
+            w.units[old.unit].kind in _PROSE
+            and max(len(one.reading.plain.split()) for one in (old, new)) <= LONGEST_ANSWER
+            and (found.unit.section, old.reading.folded) not in w.said_by_content
+            and w.dismissal(old.reading.text, new.reading.text) is None
+            and answer_differently(target.path[-1], old.reading.plain, new.reading.plain)
+        ):
+            yield SURE_VERSION, old
 
 
 def _is_version(alike: Sequence[float]) -> bool:
@@ -271,13 +293,19 @@ def _may_be_another(
 ) -> bool:
     """Return whether a statement with another number may be about another thing than the old one.
 
-    It may if the section already counts up to it, such as "Entry 1" and "Entry 2" to "Entry 3".
+    It may if the section already counts up to it, such as "Entry 1" and "Entry 2" to "Entry 3", and if the numbers are
+    the times of day at the beginning.
     """
     if w.is_rejected(old.unit):
         return False
-    if w.index.is_next_of(new, old):
+    if w.index.is_next_of(new, old) or _begin_with_times(new, old):
         return True
     return w.corrects(found.unit, old.unit) and _may_name_another(new, comparison)
+
+
+def _begin_with_times(new: Statement, old: Statement) -> bool:
+    """Return whether both begin with a time of day: it may be a moved entry of a plan, or the next one of a timeline."""
+    return all(_TIMED.match(one.reading.text) for one in (new, old))
 
 
 def _may_name_another(new: Statement, comparison: StatementRelation) -> bool:

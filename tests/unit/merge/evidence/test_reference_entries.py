@@ -182,3 +182,37 @@ def test_the_same_link_version_or_label_and_another_figure_are_still_compared(th
     plan = weighed(f"{new}\n", page=page, section="Options")
     assert plan.text == page
     assert plan.questions or words(plan) in (["flag"], ["ask"])
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        ("The trial lasts 14 days.", "30 days."),
+        ("The trial lasts 14 days.", "You can use it for 30 days."),
+        ("Yes, at any time.", "No."),
+        ("Nein, nie.", "Ja, immer."),
+    ],
+)
+def test_another_answer_to_a_question_is_asked_about(there: str, new: str) -> None:
+    page = f"# FAQ\n\n## How long is the trial?\n\n{there}\n\n## Other\n\nText.\n"
+    plan = weighed(f"## How long is the trial?\n\n{new}\n", page=page)
+    assert plan.text == page
+    assert [(one.existing, one.new) for one in plan.questions] == [(there, new)]
+
+
+@pytest.mark.parametrize(
+    "new", ["Yes, and it costs nothing.", "Write to the support first.", "Up to 5 people can use it."]
+)
+def test_what_adds_to_an_answer_is_added(new: str) -> None:
+    page = "# FAQ\n\n## Can I extend the trial?\n\nYes, by 14 days.\n\n## Other\n\nText.\n"
+    plan = weighed(f"## Can I extend the trial?\n\n{new}\n", page=page)
+    assert (words(plan), plan.questions) == (["integrate"], [])
+
+
+@pytest.mark.parametrize("form", ["- {} {}", "- **{}** {}", "- [{}] {}", "- {} UTC: {}"])
+def test_the_same_thing_at_another_time_is_asked_about_in_a_list_of_times(form: str) -> None:
+    """It may be the next entry of a timeline, or a moved one of a plan."""
+    said = [("14:02", "The alert fired."), ("14:10", "The checkout was restarted.")]
+    page = "# Incident\n\n## Timeline\n\n" + "".join(f"{form.format(*one)}\n" for one in said)
+    plan = weighed(f"{form.format('14:35', 'The checkout was restarted.')}\n", page=page, section="Timeline")
+    assert (plan.text, len(plan.questions)) == (page, 1)
