@@ -9,6 +9,7 @@ from functools import cached_property
 from textwrap import dedent
 
 from knowledge.merge.claims.statements import Statement, likeness, statements_of
+from knowledge.merge.document.entry_keys import entry_key
 from knowledge.merge.evidence.place.list_form import bare_text, folded_lines, is_done
 from knowledge.merge.model import Unit, unit_digest
 
@@ -88,6 +89,19 @@ class PageIndex:
         rest = [met[key] for key in best if met[key].reading.folded != new.reading.folded]
         rest.sort(key=lambda one: -likeness(one.reading, new.reading))
         return [*by_fold.get(new.reading.folded, [])[:MOST_EQUAL], *rest[:CANDIDATES]]
+
+    def of_entry(self, unit: Unit) -> list[Statement]:
+        """Return the statements of the page's entries of the same name as `unit`, such as an option; none if it has no name."""
+        key = entry_key(unit.text)
+        return [one for number in self._by_key.get(key, ()) for one in self.statements(number)] if key else []
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, list[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for number, unit in enumerate(self.units):
+            if unit.kind in ("paragraph", "item") and (key := entry_key(unit.text)):
+                found[key].append(number)
+        return found
 
     @cached_property
     def _by_line(self) -> Mapping[tuple[str, str], list[int]]:

@@ -117,7 +117,7 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
     target = w.target(found.unit.section)
     near = [
         old
-        for old in w.index.near(new)
+        for old in _candidates(w, new, found.unit)
         if w.comparable(old.unit, target, alone=new.reading.is_clear_alone)
         and old.reading.kind != "row"
         and not are_entries_apart(found.unit.section, tuple(old.section))
@@ -149,6 +149,15 @@ def _compare_statement(w: Weighing, new: Statement, disputed: Sequence[int], fou
         found.paraphrases.append((new, paraphrased))
     else:
         found.new.append(new)
+
+
+def _candidates(w: Weighing, new: Statement, unit: Unit) -> Iterable[Statement]:
+    """Return the statements of the page that have most in common with `new`, and all of the entry of the same name.
+
+    Among hundreds of options with a default, that of the same option has no more words in common than the others.
+    """
+    near = w.index.near(new)
+    return dict.fromkeys((*near, *w.index.of_entry(unit)[:MOST_OF_A_TEXT]))
 
 
 def _is_of_another_entry(w: Weighing, new: Statement, unit: Unit, old: Statement) -> bool:

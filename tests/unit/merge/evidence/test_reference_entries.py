@@ -216,3 +216,14 @@ def test_the_same_thing_at_another_time_is_asked_about_in_a_list_of_times(form: 
     page = "# Incident\n\n## Timeline\n\n" + "".join(f"{form.format(*one)}\n" for one in said)
     plan = weighed(f"{form.format('14:35', 'The checkout was restarted.')}\n", page=page, section="Timeline")
     assert (plan.text, len(plan.questions)) == (page, 1)
+
+
+@pytest.mark.parametrize("default", ["99999", "2147483646"])
+def test_another_default_is_compared_among_hundreds_of_options_with_one(default: str) -> None:
+    """A real page, traefik/traefik: the new default was added below the old one."""
+    form = "`--entrypoints.n{}.priority`:  \nPriority of the router. (Default: ```{}```)"
+    entries = [form.format(number, 2_147_483_647 if number == 550 else number) for number in range(600)]
+    page = OPTIONS.format("\n\n".join(entries))
+    plan = weighed(f"{form.format(550, default)}\n", page=page, section="Options")
+    assert plan.text == page
+    assert plan.questions or words(plan) == ["flag"]
