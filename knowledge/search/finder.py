@@ -175,7 +175,7 @@ class Finder:
             near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
             languages = await self._questions.languages()
             places = await self._places.find(
-                query, names, near, directory=place, languages=languages, is_foreign=question.gap is not None
+                query, names, near, directory=place, languages=languages, spoken=question.spoken
             )
             if places.target is not None and places.target.kind == "document":
                 ranking = await self._named_first(places.target.path, ranking, chosen)

@@ -11,6 +11,7 @@ from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within, without
 from knowledge.search.map_lines import Entries, document_entry, join
 from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.names import nearest_first
+from knowledge.search.query.only_names import SaidName, asks_what_exists, said_names
 from knowledge.search.route.words import (
     ALL,
     BEFORE_A_NAME,
@@ -68,13 +69,13 @@ class Places:
         *,
         directory: str,
         languages: Sequence[str],
-        is_foreign: bool = False,
+        spoken: Sequence[str] = (),
     ) -> NamedPlaces:
         """Return the places below `directory` that `query` names, best first, then the children of the first one.
 
         `names` are matches of the whole question. `near` are the paths of pages that search found: they, and the directories
         above them, also match by the end of their path. If a question only asks what exists, its target is `directory`.
-        `is_foreign` says that the question is in a language that no page has: then all its other words are left aside.
+        `languages` are those of the pages, `spoken` those that the question is read in.
         """
         found: dict[str, MapEntry] = {}
         near_at = {path: place for place, path in enumerate(near)}
@@ -83,28 +84,20 @@ class Places:
             if match.by != "heading":
                 await self._take(match.path, found)
         target = next(iter(found.values()), None)
-        asked = {word for word in words(query) if not _only_asks(word, languages)}
         ends = _path_ends(near)
+        for said in said_names(query, spoken):
+            if target is not None:
+                break
+            target = await self._said(said, ends, directory, near_at)
+        if target is not None:
+            # The place comes before those that only have some of the words.
+            found = {target.path: target, **found}
+        elif asks_what_exists(query):
+            target = await self._directory(directory)
         for phrase in _phrases(query, languages):
             if len(found) >= MOST_PLACES:
                 break
-            known = len(found)
             await self._named(phrase, ends, directory, near_at, found)
-            added = [entry for entry in list(found.values())[known:] if within(entry.path, directory)]
-            # A path names a place whatever the other words are. A plain name does so only if the question has no other words.
-            if added and target is None and ("/" in phrase or asked <= set(words(phrase))):
-                target = added[0]
-        if target is None and asked and (path := await self._ending_in(_likeliest(query, languages), directory)):
-            target = await self._directory(path)
-            # The place comes before those that only have some of the words.
-            found = {path: target, **found} if target else found
-        # `guides` may be a folder's name or a word for pages.
-        only_kinds = not asked and any(_leads_to_a_name(word) for word in _TOKEN.findall(query.casefold()))
-        if target is None and (is_foreign or only_kinds) and (path := await self._named_alone(query, directory)):
-            target = await self._directory(path)
-            found = {path: target, **found} if target else found
-        if target is None and not asked:
-            target = await self._directory(directory)
         places = [entry for path, entry in found.items() if within(path, directory)][:MOST_PLACES]
         inside: list[MapEntry] = []
         if opened := next((entry for entry in places if entry.kind == "directory"), None):
@@ -114,15 +107,22 @@ class Places:
         lines = [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
         return NamedPlaces(lines, target if target and within(target.path, directory) else None)
 
-    async def _named_alone(self, query: str, directory: str) -> str | None:
-        """Return the directory that a word of `query` names, if the question names no other."""
-        said = {*words(query), *_TOKEN.findall(query.casefold())}
-        paths = [
-            path for path in await self._index.directories_ending(said, limit=MOST_ENDING) if within(path, directory)
-        ]
-        if len({path.rpartition("/")[2].casefold() for path in paths}) != 1:
-            return None
-        return min(paths, key=lambda path: (path.count("/"), path))
+    async def _said(
+        self, said: SaidName, ends: Mapping[str, str], directory: str, near_at: Mapping[str, int]
+    ) -> MapEntry | None:
+        """Return the place below `directory` that has the name, or None."""
+        name = said.name if "/" in said.name else said.name.casefold()
+        spellings = list(dict.fromkeys((name, name.replace(" ", "-"))))
+        found: dict[str, MapEntry] = {}
+        for phrase in spellings:
+            await self._named(phrase, ends, directory, near_at, found)
+        places = [place for place in found.values() if within(place.path, directory)]
+        if of_kind := [place for place in places if said.kind in ("any", place.kind)]:
+            return of_kind[0]
+        if said.kind == "document":
+            return next(iter(places), None)  # people call an `_index.md` a page, too
+        path = await self._ending_in(spellings, directory)
+        return await self._directory(path) if path else None
 
     async def _ending_in(self, phrases: Sequence[str], directory: str) -> str | None:
         """Return the uppermost directory below `directory` whose path ends in one of the phrases."""

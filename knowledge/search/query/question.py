@@ -67,6 +67,11 @@ class SearchQuestion:
     """The question as it was written; None if it is too short or too long to be looked for like that."""
 
     @property
+    def spoken(self) -> tuple[str, ...]:
+        """The languages that it may be in."""
+        return (self.gap.asked,) if self.gap else self.languages
+
+    @property
     def is_unspaced(self) -> bool:
         """Whether at least half of its words are letters cut out of a script without spaces."""
         return 2 * sum(is_part_of_a_run(term.word) for term in self.terms) >= max(len(self.terms), 1)

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.ports import Embedder
 from knowledge.search.answers import QuestionRoute, RouteMode, SearchMode
+from knowledge.search.query.only_names import said_names
 from knowledge.search.route.examples import Example, Examples, plain, shipped_examples, team_examples
 from knowledge.search.route.second_opinion import UNSURE, RouteAdviser, SecondOpinion, shots
 from knowledge.search.route.signs import RouteSigns, by_rules, sign_values, signs
-from knowledge.search.route.words import BEFORE_A_NAME, BEFORE_A_PLACE, HOW, INSIDE, KINDS, LIST, PROBLEM, WORDS
+from knowledge.search.route.words import HOW, PROBLEM
 from knowledge.state.ports import IndexPosition, IndexStore, NameMatch
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,6 @@ VERY_NEAR: Final = 0.9
 """Cosine from which a team's example alone decides."""
 MOST_SURE: Final = 0.97
 CALLS_UNTIL_RETRY: Final = 64
-MOST_PLACE_WORDS: Final = 6
 MOST_NEAR: Final = 24
 """Nearest examples from which those shown to the language model are chosen."""
 NEIGHBOURS: Final = 7
@@ -44,11 +44,10 @@ SHARPNESS: Final = 2
 FrontMatter = Callable[[], Awaitable[Mapping[str, object]]]
 """Returns the current front matter of the root `_index.md`; empty if the page does not exist."""
 
-_WORD = re.compile(r"[^\s,;:!?¿¡\"'`()]+")
 _NO_REASON = frozenset({"bias", "length", "short"})
 """Signs that explain nothing to a reader."""
 
-_CONTENTS = re.compile(r"what does (?:the )?(\S+)(?: folder| directory)? contain\s*\??$", re.IGNORECASE)
+_CONTENTS = re.compile(r"what do(?:es)? (?:the )?(\S+)(?: folder| directory)? contain\s*\??$", re.IGNORECASE)
 
 
 class Router:
@@ -159,32 +158,16 @@ class Router:
 
     async def _place_in(self, query: str, seen: RouteSigns) -> str:
         """Return the part of `query` that names a directory or page of this knowledge base, or an empty string."""
-        if seen.groups & (PROBLEM | HOW) or not seen.groups & (INSIDE | LIST):
+        if seen.groups & (PROBLEM | HOW):
             return ""  # `why is the cache slow` names a place here, and is not about it
-        phrase = place_phrase(query)
-        if not phrase:
-            return ""
-        if await self._index.directory(phrase.casefold().replace(" ", "-")) or await self._index.named(phrase, limit=1):
-            return phrase
+        for said in said_names(query):
+            if said.bare:
+                continue
+            if await self._index.directory(said.name.casefold().replace(" ", "-")):
+                return said.name
+            if said.kind != "directory" and await self._index.named(said.name, limit=1):
+                return said.name
         return ""
-
-
-def place_phrase(query: str) -> str:
-    """Return the possible name in `query`: the words after `in`, `under`, `of`, `about`, or a leading verb that opens or lists."""
-    words = _WORD.findall(query)
-    folded = [word.casefold() for word in words]
-    after = [n + 1 for n, word in enumerate(folded) if word in BEFORE_A_PLACE or WORDS.get(word, 0) & INSIDE]
-    if not after and folded and WORDS.get(folded[0], 0) & LIST:
-        after = [1]
-    if not after:
-        return ""
-    start, end = after[0], len(words)
-    # Articles and kinds of places are not part of the name, unless nothing else is left.
-    while start < end - 1 and (folded[start] in BEFORE_A_NAME or WORDS.get(folded[start], 0) & INSIDE):
-        start += 1
-    while end > start + 1 and folded[end - 1] in KINDS:
-        end -= 1
-    return " ".join(words[start:end]).rstrip("./") if 0 < end - start <= MOST_PLACE_WORDS else ""
 
 
 def weighed(seen: RouteSigns, leaning: float) -> QuestionRoute:

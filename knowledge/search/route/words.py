@@ -195,12 +195,12 @@ BEFORE_A_PLACE: Final = frozenset((
     "contiennent", "contiene", "contienen", "contém", "contêm", "bevat",
 ))  # fmt: skip
 """Words after which the name of a place may follow, beside those of `INSIDE`."""
-KINDS: Final = frozenset((
+_KINDS: Final = frozenset((
     "folder", "directory", "section", "page", "area", "ordner", "verzeichnis", "bereich", "seite", "carpeta", "directorio",
     "sección", "página", "dossier", "répertoire", "rubrique", "pasta", "diretório", "seção", "cartella", "sezione", "pagina",
     "map", "sectie",
 ))  # fmt: skip
-BEFORE_A_NAME: Final = KINDS | frozenset((
+BEFORE_A_NAME: Final = _KINDS | frozenset((
     "the", "our", "my", "a", "an", "der", "die", "das", "dem", "den", "des", "ein", "eine", "einem", "unser", "unsere", "el",
     "la", "los", "las", "un", "una", "nuestro", "le", "les", "il", "lo", "gli", "o", "os", "as", "de", "het", "een", "all",
     "alle", "todos", "todas", "tous", "toutes", "que", "qué", "cosa", "hay", "c'è", "contain",

@@ -103,8 +103,8 @@ async def test_a_name_that_exists_is_a_place_and_a_mode_that_is_asked_for_is_kep
 
 async def test_a_directory_or_page_that_is_named_inside_the_question_is_a_place() -> None:
     router = Router(await index_of(record("decisions/0001.md", "Queue or table"), record("a.md", "Travel expenses")))
-    directory = await router.route("anything new in the decisions folder", "auto", named=(), vector=None)
-    page = await router.route("details on travel expenses", "auto", named=(), vector=None)
+    directory = await router.route("anything in the decisions folder", "auto", named=(), vector=None)
+    page = await router.route("an overview of travel expenses", "auto", named=(), vector=None)
     assert (directory.mode, directory.reason) == ("navigation", "`decisions` is a place here")
     assert (page.mode, page.reason) == ("navigation", "`travel expenses` is a place here")
 

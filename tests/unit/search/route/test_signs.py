@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.route.router import place_phrase, weighed
+from knowledge.search.route.router import weighed
 from knowledge.search.route.signs import by_rules, sign_values, signs
 
 NAVIGATION = [
@@ -81,30 +81,11 @@ def test_a_title_marked_as_documentation_is_heard_without_its_mark() -> None:
     assert seen.words[0] == "where"
 
 
-@pytest.mark.parametrize(
-    ("query", "phrase"),
-    [
-        ("what's in the decisions folder", "decisions"),
-        ("was ist im Ordner Entscheidungen", "Entscheidungen"),
-        ("contents of guides/security", "guides/security"),
-        ("the page about travel expenses", "travel expenses"),
-        ("open the architecture overview", "architecture overview"),
-        ("qué hay en la carpeta de seguridad", "seguridad"),
-        ("rate limiting", ""),
-        ("of", ""),
-        ("", ""),
-    ],
-)
-def test_the_part_of_a_question_that_may_name_a_place_is_cut_out(query: str, phrase: str) -> None:
-    assert place_phrase(query) == phrase
-
-
 @given(st.text(max_size=600), st.floats(-1, 1))
 def test_any_text_at_all_has_a_route_with_a_reason(query: str, leaning: float) -> None:
     """Queries come from models and people: nothing they send may raise."""
     seen = signs(query)
     assert all(0 <= value <= 3 for value in list(sign_values(seen, leaning).values())[:-1])
-    place_phrase(query)
     for taken in (by_rules(seen), weighed(seen, leaning)):
         if taken:
             assert 0.5 <= taken.confidence <= 1.0
