@@ -51,9 +51,12 @@ def are_two_entries(one: Unit, other: Unit) -> bool:
 
 
 def are_two_links(one: str, other: str) -> bool:
-    """Return whether two texts are links, or say something about a link, with other titles and to other places."""
+    """Return whether two texts are links, or say other things about links, with other titles and to other places."""
     first, second = _LINK_FIRST.match(one), _LINK_FIRST.match(other)
     if first is None or second is None or first["target"] == second["target"]:
+        return False
+    said = one[first.end() :].split()
+    if said and said == other[second.end() :].split():
         return False
     # "Upgrading to 13.0" may be another version of "Upgrading to 12.0".
     return _FIGURES.sub("0", plain(first["title"]).casefold()) != _FIGURES.sub("0", plain(second["title"]).casefold())

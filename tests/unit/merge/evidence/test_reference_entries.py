@@ -172,6 +172,11 @@ def test_what_is_said_under_another_label_version_or_link_is_new_and_so_is_an_in
             "- **Thresholds**: The least use below which a node of the cluster is evicted.",
             "- **Limits**: The least use below which a node of the cluster is evicted.",
         ),
+        (
+            "- **[Locust](https://locust.example)**: a background job that creates usage of the website.",
+            "- **[k6](https://k6.example)**: a background job that creates usage of the website.",
+        ),
+        ("- [Upgrading To 12.0 From 11.x](#upgrade-12.0)", "- [Upgrading To 13.0 From 12.x](#upgrade-13.0)"),
         ("- 4.6.0 - Added the scope `read` for collections.", "- 4.6.0 - Removed the scope `read` for collections."),
         ("Send at most 5 requests to these addresses:", "Send at most 6 requests to these other addresses:"),
         ("Open these ports of the firewall:", "Never open these ports of the firewall:"),
