@@ -28,6 +28,7 @@ from knowledge.merge.claims.lexicon import (
     GENERIC,
     MONTHS,
     NARROWING,
+    NEGATIONS,
     NUMBER_WORDS,
     TURNING,
     UNITS,
@@ -90,6 +91,7 @@ _SLASHED_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2c00-\ufdff\U00020000-\U0003ffff]")
 """A letter of another script than the Latin."""
 _CODE = frozenset({"fence", "code", "html", "comment"})
+_OF_TIME = frozenset(("will", "was", "were", "had", "did", "been", "going"))
 # Kinds whose exact wording matters: if they were reworded, they would say something else.
 _VERBATIM = _CODE | {"front", "row"}
 
@@ -197,13 +199,15 @@ class StatementReading:
     def wording(self) -> tuple[str, ...]:
         """Its words in order. In English, without articles, and as stems if they decide nothing and are no stop words.
 
+        "They applied" is not "they apply", although both have one stem.
+
         In other languages an ending or an article may say who does what to whom.
         """
         if not self.is_english:
             return self.words
         kept = (word for word in self.words if word not in ARTICLES)
         return tuple(
-            word if word in self.deciding or is_stop_word(word, ("en",)) else stem(word, "en") for word in kept
+            word if word in self.deciding or is_stop_word(word, ("en",)) else _of_its_time(word) for word in kept
         )
 
     @cached_property
@@ -483,9 +487,15 @@ def _have_one_wording(one: StatementReading, other: StatementReading) -> bool:
     for word in more.wording:
         if word == awaited:
             awaited = next(rest, None)
-        elif word in more.essentials or not is_stop_word(word, ("en",)):
+        elif word in more.essentials or word in _OF_TIME or not is_stop_word(word, ("en",)):
             return False
     return awaited is None
+
+
+def _of_its_time(word: str) -> str:
+    """Return the stem of an English word, with a sign for the past if it ends so."""
+    found = stem(word, "en")
+    return f"{found}-ed" if word.endswith("ed") and found != word else found
 
 
 def _is_plain_part(existing: StatementReading, new: StatementReading) -> bool:
@@ -547,7 +557,10 @@ def covers(new: StatementReading, old: StatementReading) -> bool:
     """Return whether `new` covers `old` and may replace it: it has every word of `old` as written there, in the same order.
 
     "The importer reads CSV and JSON from a share" does not cover "reads CSV from the share in Oslo": Oslo would be lost.
+    One more negation says something else, and so does "will".
     """
+    if (new.limits - old.limits) & NEGATIONS or (frozenset(new.words) - frozenset(old.words)) & _OF_TIME:
+        return False
     if not old.values <= new.values or old.limits - new.limits or len(old.subject) + len(old.values) < 2:
         return False
     if len(old.text) > LOOKED_AT or not old.is_covered:

@@ -44,6 +44,8 @@ CLEARLY_NEARER = 0.2
 other."""
 SURE_VERSION = 0.8
 """Likeness from which `CLEARLY_NEARER` is not required."""
+LONGEST_WORD = 3
+"""Words of a statement that says something only together with the name of its entry."""
 LONGEST_ANSWER = 15
 """Words of a statement that is compared as an answer to the question in its heading."""
 MOST_OF_A_TEXT = 50
@@ -191,7 +193,7 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
     another fact or a rewording. It is not asked if the new statement covers the old one.
     """
     answers = {one.existing: one.answer for one in w.evidence.answers if one.new == new.reading.text}
-    known = [*_other_answers(w, new, found), *_possible_versions(w, new, near, found)]
+    known = [*_other_answers(w, new, found), *_other_words(w, new, found), *_possible_versions(w, new, near, found)]
     for alike, old in known:
         word = answers.get(old.reading.text)
         if word is not None and (alike >= MAYBE_VERSION or covers(new.reading, old.reading)):
@@ -247,6 +249,23 @@ def _other_answers(w: Weighing, new: Statement, found: UnitFindings) -> Iterator
             and (found.unit.section, old.reading.folded) not in w.said_by_content
             and w.dismissal(old.reading.text, new.reading.text) is None
             and answer_differently(target.path[-1], old.reading.plain, new.reading.plain)
+        ):
+            yield SURE_VERSION, old
+
+
+def _other_words(w: Weighing, new: Statement, found: UnitFindings) -> Iterator[tuple[float, Statement]]:
+    """Yield (SURE_VERSION, statement) for each word such as "Required." of the entry of the same name, if `new` is such a word.
+
+    Alone, "Optional." would say nothing.
+    """
+    if len(new.reading.words) > LONGEST_WORD or len(found.own) == 1:
+        return
+    for old in w.index.of_entry(found.unit):
+        if (
+            len(old.reading.words) <= LONGEST_WORD
+            and (found.unit.section, old.reading.folded) not in w.said_by_content
+            and w.dismissal(old.reading.text, new.reading.text) is None
+            and w.in_same_section(found.unit, old.unit)
         ):
             yield SURE_VERSION, old
 

@@ -232,3 +232,17 @@ def test_another_default_is_compared_among_hundreds_of_options_with_one(default:
     plan = weighed(f"{form.format(550, default)}\n", page=page, section="Options")
     assert plan.text == page
     assert plan.questions or words(plan) == ["flag"]
+
+
+@pytest.mark.parametrize("old", ["Required.", "Read only."])
+def test_another_word_for_an_option_is_asked_about_and_not_written_alone(old: str) -> None:
+    page = OPTIONS.format(f"- `name`: The name of the project. {old}\n- `owner`: The owner of the project. Optional.")
+    plan = weighed("- `name`: The name of the project. Optional.\n", page=page, section="Options")
+    assert (plan.text, [(one.existing, one.new) for one in plan.questions]) == (page, [(old, "Optional.")])
+
+
+@pytest.mark.parametrize("new", ["will apply", "applied", "had applied", "were applied"])
+def test_what_will_be_or_was_is_not_said_already_by_what_is(new: str) -> None:
+    page = "# Rules\n\nThese policies apply to all employees of the company.\n"
+    plan = weighed(f"These policies {new} to all employees of the company.\n", page=page)
+    assert (words(plan), plan.text) == (["ask"], page)
