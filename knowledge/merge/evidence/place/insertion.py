@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from knowledge.merge.document.units import cut, heading_level, units
 from knowledge.merge.evidence.place.list_form import ListForm, folded_lines, folded_text
+from knowledge.merge.evidence.place.placement import LEADS_IN
 from knowledge.merge.evidence.weighing_state import NewText, PageChange, Weighing
 from knowledge.merge.model import DocumentPiece, Unit, section_name
 from knowledge.merge.splice import Insertion
@@ -200,7 +201,10 @@ def _names_a_section(w: Weighing, path: Sequence[str]) -> bool:
 
 
 def _blocks_below(w: Weighing, head: int, news: Sequence[NewText], shift: int) -> list[str]:
-    """Return the blocks of a new section: the new texts with the headings between them."""
+    """Return the blocks of a new section: the new texts, the headings between them, and what introduces them.
+
+    "Parameters:" belongs to the list below it, although another section of the page has such a line too.
+    """
     blocks: list[str] = []
     # Headings above texts that the page has already are left out; those above new ones come along.
     used: set[int] = {head}
@@ -212,6 +216,11 @@ def _blocks_below(w: Weighing, head: int, news: Sequence[NewText], shift: int) -
             if above and at not in used:
                 used.add(at)
                 blocks.append(_shifted_heading(piece, shift))
+        if (lead := _introduction(w, new.unit.piece)) is not None and lead not in used | {
+            one.unit.piece for one in news
+        }:
+            used.add(lead)
+            blocks.append(folded_text(w.content.pieces[lead].text))
         text = folded_text(new.unit.text)
         if last is not None and blocks and new.unit.kind == "item" and last.unit.piece == new.unit.piece:
             blocks[-1] += _between_items(w, new.unit.piece) + text
@@ -219,6 +228,15 @@ def _blocks_below(w: Weighing, head: int, news: Sequence[NewText], shift: int) -
             blocks.append(text)
         last = new
     return blocks
+
+
+def _introduction(w: Weighing, piece: int) -> int | None:
+    """Return the paragraph of the content that introduces a piece: the one right above, if it ends in a colon."""
+    pieces = w.content.pieces
+    above = next((at for at in range(piece - 1, -1, -1) if pieces[at].kind != "blank"), None)
+    if above is None or pieces[above].kind != "paragraph":
+        return None
+    return above if LEADS_IN.search(pieces[above].text) else None
 
 
 def _between_items(w: Weighing, piece: int) -> str:

@@ -87,7 +87,7 @@ _REFERENCE = frozenset(
 _LINK = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?[*_]{0,2}(?:\[[^\]\n]+\]\(|\[[^\]\n]+\]\[|<?https?://)")
 _DEFINITION = re.compile(r" {0,3}\[[^\]\n]+\]:[ \t]*\S")
 _SEE_ALSO = re.compile(r"[ *_]{0,3}(?:see (?:also|further)|further reading|siehe auch|voir aussi)\b", re.IGNORECASE)
-_LEADS_IN = re.compile(r":[*_\s]*$")
+LEADS_IN = re.compile(r"[:\uff1a][*_\s]*$")
 _NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+(?=\D)")
 
 
@@ -623,7 +623,7 @@ class Placer:
     def after_what_it_leads_to(self, piece: int) -> int:
         """Return the piece after which text may go without separating `these are:` from the list that it introduces."""
         pieces = self.page.pieces
-        while pieces[piece].kind == "paragraph" and _LEADS_IN.search(pieces[piece].text):
+        while pieces[piece].kind == "paragraph" and LEADS_IN.search(pieces[piece].text):
             following = piece + 1
             while following < len(pieces) and pieces[following].kind == "blank":
                 following += 1

@@ -246,3 +246,9 @@ def test_what_will_be_or_was_is_not_said_already_by_what_is(new: str) -> None:
     page = "# Rules\n\nThese policies apply to all employees of the company.\n"
     plan = weighed(f"These policies {new} to all employees of the company.\n", page=page)
     assert (words(plan), plan.text) == (["ask"], page)
+
+
+def test_a_new_section_keeps_an_introduction_that_another_section_has_too() -> None:
+    page = "# API\n\n## Add a project\n\nIt adds one.\n\nParameters:\n\n- `name`: The name of the project.\n"
+    new = "## Change a project\n\nIt changes the colour.\n\nParameters:\n\n- `colour`: One of eight colours.\n"
+    assert weighed(new, page=page).text == f"{page}\n{new}"
