@@ -32,7 +32,7 @@ from knowledge.merge.document.entry_keys import are_two_entries, are_two_links, 
 from knowledge.merge.document.units import cut
 from knowledge.merge.evidence.place.list_form import bare_text
 from knowledge.merge.evidence.place.placement import PageSection
-from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindings, Weighing, dismissed
+from knowledge.merge.evidence.weighing_state import Dispute, NewText, UnitFindings, Weighing, dismissed, quoted
 from knowledge.merge.model import AnswerWord, Dismissal, Unit
 
 MOST_PAIRS = 20_000
@@ -63,6 +63,7 @@ _TAG = re.compile(r"\{\{|\{%|^[ \t]*:::", re.MULTILINE)
 
 # How statements relate to the page
 
+_INNER_ITEM = re.compile(r"\n[ \t]+(?:[-+*]|\d{1,9}[.)])[ \t]")
 _NUMBERED = re.compile(
     r"(?:(?:the|der|die|das) )?[^\W\d_]+(?: (?:number|no\.?|nr\.?|nummer))? #?(?P<number>\d+) [^\W\d_]", re.IGNORECASE
 )
@@ -572,6 +573,16 @@ def _keep_new(
     """Queue the new part of a unit for placement: all of it if `whole`, else only the statements that the page lacks."""
     related = (*(old for _, old in found.paraphrases), *found.duplicates, *(old for _, old in found.corrections))
     beside = related[0].unit if related else None
+    inner = _INNER_ITEM.search(unit.text) if unit.kind == "item" and not whole else None
+    if inner is not None and beside is not None and all(one.span.start > inner.start() for one in fresh):
+        # On its own, what is inside an item would be read as another item.
+        line = w.units[beside].line
+        w.note = (
+            f"not written: {quoted(fresh[0].reading.text)} belongs inside the item in line {line}; read that item and send it "
+            "with all that it says"
+        )
+        w.verdict("retain", w.units[beside].section, w.note, beside)
+        return
     if not whole:
         text = " ".join(one.reading.text for one in sorted(fresh, key=lambda one: one.span.start))
         unit = unit._replace(text=text if unit.kind == "paragraph" else f"- {text}")

@@ -252,3 +252,23 @@ def test_a_new_section_keeps_an_introduction_that_another_section_has_too() -> N
     page = "# API\n\n## Add a project\n\nIt adds one.\n\nParameters:\n\n- `name`: The name of the project.\n"
     new = "## Change a project\n\nIt changes the colour.\n\nParameters:\n\n- `colour`: One of eight colours.\n"
     assert weighed(new, page=page).text == f"{page}\n{new}"
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        (
+            "- Grafana\n  - dashboards\n  - alerts\n    - latency above 2 s\n- Zulip\n  - channels",
+            "- Grafana\n  - alerts\n    - saturation above 90 %",
+        ),
+        (
+            "1. Enrol the laptop.\n   - Mac: use the portal.\n2. Sign the contract.",
+            "1. Enrol the laptop.\n   - Linux: use the script.",
+        ),
+    ],
+)
+def test_what_is_inside_an_item_does_not_become_an_item_beside_it(there: str, new: str) -> None:
+    page = OPTIONS.format(there)
+    plan = weighed(f"{new}\n", page=page, section="Options")
+    assert (words(plan), plan.text) == (["retain"], page)
+    assert "belongs inside the item in line 5" in plan.verdicts[0].reason
