@@ -573,15 +573,8 @@ def _keep_new(
     """Queue the new part of a unit for placement: all of it if `whole`, else only the statements that the page lacks."""
     related = (*(old for _, old in found.paraphrases), *found.duplicates, *(old for _, old in found.corrections))
     beside = related[0].unit if related else None
-    inner = _INNER_ITEM.search(unit.text) if unit.kind == "item" and not whole else None
-    if inner is not None and beside is not None and all(one.span.start > inner.start() for one in fresh):
-        # On its own, what is inside an item would be read as another item.
-        line = w.units[beside].line
-        w.note = (
-            f"not written: {quoted(fresh[0].reading.text)} belongs inside the item in line {line}; read that item and send it "
-            "with all that it says"
-        )
-        w.verdict("retain", w.units[beside].section, w.note, beside)
+    if beside is not None and not whole and _is_inside_item(unit, fresh):
+        _keep_inside(w, number, beside, fresh, found)
         return
     if not whole:
         text = " ".join(one.reading.text for one in sorted(fresh, key=lambda one: one.span.start))
@@ -590,3 +583,27 @@ def _keep_new(
     w.new_texts.append(NewText(w.verdict("integrate", unit.section, "", beside), unit, beside, whole))
     if beside is not None:
         w.matched.setdefault(number, beside)
+
+
+def _is_inside_item(unit: Unit, fresh: Sequence[Statement]) -> bool:
+    """Return whether all of these statements are inside an item, in its inner list."""
+    inner = _INNER_ITEM.search(unit.text) if unit.kind == "item" else None
+    return inner is not None and all(one.span.start > inner.start() for one in fresh)
+
+
+def _keep_inside(w: Weighing, number: int, there: int, fresh: Sequence[Statement], found: UnitFindings) -> None:
+    """Put an item in the place of the page's, if it has all that the page's has and more inside; else say what to send.
+
+    On its own, what is inside an item would be read as another item.
+    """
+    unit = found.unit
+    if not _is_covered(w, unit, there, statements_of([unit], w.language), found):
+        part, line = quoted(fresh[0].reading.text), w.units[there].line
+        w.note = (
+            f"not written: {part} belongs inside the item in line {line}; send that item with all that it says and this"
+        )
+        w.verdict("retain", w.units[there].section, w.note, there)
+    elif _may_replace(w, number, there):
+        w.update_unit(number, unit, there)
+    else:
+        w.retain(unit, there, "weaker", fresh[0])

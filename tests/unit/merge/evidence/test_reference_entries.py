@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.merge.evidence.weighed_plans import weighed, words
+from tests.unit.merge.evidence.weighed_plans import NOW, weighed, words
 
 OPTIONS = "# Client\n\n## Options\n\n{}\n"
 
@@ -272,3 +272,14 @@ def test_what_is_inside_an_item_does_not_become_an_item_beside_it(there: str, ne
     plan = weighed(f"{new}\n", page=page, section="Options")
     assert (words(plan), plan.text) == (["retain"], page)
     assert "belongs inside the item in line 5" in plan.verdicts[0].reason
+
+
+def test_an_item_sent_with_all_that_it_has_and_one_more_inside_takes_its_place() -> None:
+    """Real pages, dapr/docs: what was new became an item beside it."""
+    there = "- Try the examples:\n  - [Python](https://a.example/p)\n  - [Java](https://a.example/j)\n- Read on."
+    new = "- Try the examples:\n  - [Python](https://a.example/p)\n  - [Go](todo)\n  - [Java](https://a.example/j)"
+    page = OPTIONS.format(there)
+    plan = weighed(f"{new}\n", page=page, section="Options")
+    assert plan.text == page.replace("(https://a.example/p)\n", "(https://a.example/p)\n  - [Go](todo)\n")
+    weaker = weighed(f"{new}\n", page=page, section="Options", held_by="user", held_since=NOW, authority=0.1)
+    assert (words(weaker), weaker.text) == (["retain"], page)
