@@ -519,7 +519,7 @@ def _replace_whole(w: Weighing, number: int, unit: Unit, own: Sequence[Statement
     related = dict.fromkeys(old.unit for _, old in (*found.corrections, *found.paraphrases))
     others = {old.unit for old in found.duplicates} | {old.unit for _, old in (*found.paraphrases, *found.outdated)}
     for there in related:
-        if others <= {there} and _may_replace(w, number, there) and _is_covered(w, unit, there, own, found):
+        if others <= {there} and _may_replace(w, number, there) and _is_covered(w, there, own, found):
             gone = [word for new, old in found.corrections for word in lost_words(new.reading, old.reading)]
             w.update_unit(number, unit, there, gone)
             found.new.clear()
@@ -541,12 +541,12 @@ def _may_replace(w: Weighing, number: int, there: int) -> bool:
     return w.replacing(new, there, covers=True) == "allowed"
 
 
-def _is_covered(w: Weighing, unit: Unit, there: int, own: Sequence[Statement], found: UnitFindings) -> bool:
+def _is_covered(w: Weighing, there: int, own: Sequence[Statement], found: UnitFindings) -> bool:
     """Return whether the new unit corrects, repeats or extends each statement of a unit of the page, and loses no other word."""
     corrected = {(old.unit, old.span) for _, old in found.corrections}
     left = [old for old in w.index.statements(there) if (old.unit, old.span) not in corrected]
-    # Two statements of the page may be covered by one, which has their words only once.
-    if not keeps_words(unit.text, " ".join(old.reading.text for old in left)):
+    # Two statements of the page may be covered by one, which has their words only once. The numbers of a list are no words.
+    if not keeps_words(" ".join(new.reading.text for new in own), " ".join(old.reading.text for old in left)):
         return False
     return all(
         any(implies(new.reading, old.reading) or covers(new.reading, old.reading) for new in own) for old in left
@@ -597,7 +597,7 @@ def _keep_inside(w: Weighing, number: int, there: int, fresh: Sequence[Statement
     On its own, what is inside an item would be read as another item.
     """
     unit = found.unit
-    if not _is_covered(w, unit, there, statements_of([unit], w.language), found):
+    if not _is_covered(w, there, statements_of([unit], w.language), found):
         part, line = quoted(fresh[0].reading.text), w.units[there].line
         w.note = (
             f"not written: {part} belongs inside the item in line {line}; send that item with all that it says and this"

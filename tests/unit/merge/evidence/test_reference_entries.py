@@ -283,3 +283,10 @@ def test_an_item_sent_with_all_that_it_has_and_one_more_inside_takes_its_place()
     assert plan.text == page.replace("(https://a.example/p)\n", "(https://a.example/p)\n  - [Go](todo)\n")
     weaker = weighed(f"{new}\n", page=page, section="Options", held_by="user", held_since=NOW, authority=0.1)
     assert (words(weaker), weaker.text) == (["retain"], page)
+
+
+def test_the_number_of_a_step_is_no_word_that_another_text_keeps() -> None:
+    """A real page, nushell: a typing error on the page was replaced without a question."""
+    page = OPTIONS.format("1. If parsing was successful:\n   1. Line 1 is evaluated\n   2. Line 1 is evaluated")
+    new = "1. If parsing was successful:\n   1. Line 1 is evaluated\n   2. Line 2 is evaluated\n"
+    assert weighed(new, page=page, section="Options").text == page
