@@ -56,7 +56,9 @@ LONGEST_INTRODUCTION = 10
 # The box of an open task belongs to the marker; that of a finished one says something.
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]+(?:\[ \][ \t]+)?|$)")
 _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
-_INNER_ITEM = re.compile(r"\n[ \t]*(?=(?:[-+*]|\d{1,9}[.)])[ \t])")
+LEADS_IN = re.compile(r"[:\uff1a][*_\s]*$")
+"""The end of a text that introduces what follows it."""
+INNER_ITEM = re.compile(r"\n[ \t]*(?=(?:[-+*]|\d{1,9}[.)])[ \t])")
 # A full stop with closing quotes and brackets after it; the full stops of Chinese and Japanese; a hard line break; a
 # blank line.
 _SENTENCE_END = re.compile(
@@ -91,6 +93,7 @@ _SLASHED_DATE = re.compile(r"(\d{4})/(\d{2})/(\d{2})")
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u1dff\u2c00-\ufdff\U00020000-\U0003ffff]")
 """A letter of another script than the Latin."""
 _CODE = frozenset({"fence", "code", "html", "comment"})
+# Words that make a plan, or something past, of what is.
 _OF_TIME = frozenset(("will", "was", "were", "had", "did", "been", "going"))
 # Kinds whose exact wording matters: if they were reworded, they would say something else.
 _VERBATIM = _CODE | {"front", "row"}
@@ -160,7 +163,7 @@ class StatementReading:
     @property
     def introduces(self) -> bool:
         """Whether it ends in a colon, because it introduces what follows."""
-        return self.text.rstrip(" \t\r\n*_").endswith((":", "\uff1a"))
+        return LEADS_IN.search(self.text) is not None
 
     @cached_property
     def code_blocks(self) -> tuple[str, ...]:
@@ -199,9 +202,8 @@ class StatementReading:
     def wording(self) -> tuple[str, ...]:
         """Its words in order. In English, without articles, and as stems if they decide nothing and are no stop words.
 
-        "They applied" is not "they apply", although both have one stem.
-
-        In other languages an ending or an article may say who does what to whom.
+        "They applied" is not "they apply", although both have one stem. In other languages an ending or an article may
+        say who does what to whom.
         """
         if not self.is_english:
             return self.words
@@ -392,7 +394,7 @@ def sentences(text: str) -> tuple[Span, ...]:
     """Return the places of the sentences of `text`, without list markers and surrounding white space."""
     hidden = code_spans(text) if "`" in text else ()
     ends = [found.end() for found in _SENTENCE_END.finditer(text) if _ends(text, found, hidden)]
-    ends += [found.start() + 1 for found in _INNER_ITEM.finditer(text) if not _in_code(found.start(), text, hidden)]
+    ends += [found.start() + 1 for found in INNER_ITEM.finditer(text) if not _in_code(found.start(), text, hidden)]
     lines = [found.start() + 1 for found in re.finditer("\n", text.rstrip())]
     if lines and all(_KEY_LINE.match(text, at) for at in (0, *lines)):
         ends += lines

@@ -41,7 +41,7 @@ class _Counted(NamedTuple):
 
 
 def place_in_series(heading: str, siblings: Sequence[str]) -> int | None:
-    """Return the index of the sibling that a new heading comes before, `len(siblings)` if behind the last of its series.
+    """Return the index of the sibling that a new heading comes before; behind the last of its series, the index after it.
 
     None if the siblings are no series that it continues, or in no order.
     """

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from knowledge.merge.claims.statements import LEADS_IN
 from knowledge.merge.document.units import cut, heading_level, units
 from knowledge.merge.evidence.place.list_form import ListForm, folded_lines, folded_text
-from knowledge.merge.evidence.place.placement import LEADS_IN
 from knowledge.merge.evidence.weighing_state import NewText, PageChange, Weighing
 from knowledge.merge.model import DocumentPiece, Unit, section_name
 from knowledge.merge.splice import Insertion

@@ -19,7 +19,7 @@ from heapq import nlargest
 from itertools import takewhile
 from typing import Literal, NamedTuple
 
-from knowledge.merge.claims.statements import stemming_language
+from knowledge.merge.claims.statements import LEADS_IN, stemming_language
 from knowledge.merge.document.dated_log import dated_heading
 from knowledge.merge.document.heading_series import place_in_series
 from knowledge.merge.document.units import cut, heading_level, split_lines, units
@@ -87,7 +87,6 @@ _REFERENCE = frozenset(
 _LINK = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?[*_]{0,2}(?:\[[^\]\n]+\]\(|\[[^\]\n]+\]\[|<?https?://)")
 _DEFINITION = re.compile(r" {0,3}\[[^\]\n]+\]:[ \t]*\S")
 _SEE_ALSO = re.compile(r"[ *_]{0,3}(?:see (?:also|further)|further reading|siehe auch|voir aussi)\b", re.IGNORECASE)
-LEADS_IN = re.compile(r"[:\uff1a][*_\s]*$")
 _NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+(?=\D)")
 
 
@@ -148,9 +147,7 @@ class Placement:
         if self.how == "heading":
             return f"under {name}, as named"
         if self.how == "series":
-            return (
-                f"as a new section of level {self.level} in {quoted_section(self.section)}, in the order of the others"
-            )
+            return f"as a new section of level {self.level} in {name}, in the order of the others"
         if self.how == "append":
             return f"in the log, under {name}" if self.section else "in the log"
         if self.how == "similarity":

@@ -90,6 +90,18 @@ class PageIndex:
         rest.sort(key=lambda one: -likeness(one.reading, new.reading))
         return [*by_fold.get(new.reading.folded, [])[:MOST_EQUAL], *rest[:CANDIDATES]]
 
+    def in_section(self, path: Sequence[str]) -> list[Statement]:
+        """Return the statements of the prose right below these headings."""
+        return [one for number in self._by_section.get(tuple(path), ()) for one in self.statements(number)]
+
+    @cached_property
+    def _by_section(self) -> Mapping[tuple[str, ...], list[int]]:
+        found: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for number, unit in enumerate(self.units):
+            if unit.kind in ("paragraph", "item"):
+                found[unit.section].append(number)
+        return found
+
     def of_entry(self, unit: Unit) -> list[Statement]:
         """Return the statements of the page's entries of the same name as `unit`, such as an option; none if it has no name."""
         key = entry_key(unit.text)

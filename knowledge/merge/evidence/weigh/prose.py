@@ -14,6 +14,7 @@ from itertools import chain
 from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.contradiction import answer_differently, compare, contradictions
 from knowledge.merge.claims.statements import (
+    INNER_ITEM,
     Statement,
     StatementReading,
     covers,
@@ -44,7 +45,7 @@ CLEARLY_NEARER = 0.2
 other."""
 SURE_VERSION = 0.8
 """Likeness from which `CLEARLY_NEARER` is not required."""
-LONGEST_WORD = 3
+MOST_WORDS_ALONE = 3
 """Words of a statement that says something only together with the name of its entry."""
 LONGEST_ANSWER = 15
 """Words of a statement that is compared as an answer to the question in its heading."""
@@ -63,12 +64,11 @@ _TAG = re.compile(r"\{\{|\{%|^[ \t]*:::", re.MULTILINE)
 
 # How statements relate to the page
 
-_INNER_ITEM = re.compile(r"\n[ \t]+(?:[-+*]|\d{1,9}[.)])[ \t]")
 _NUMBERED = re.compile(
     r"(?:(?:the|der|die|das) )?[^\W\d_]+(?: (?:number|no\.?|nr\.?|nummer))? #?(?P<number>\d+) [^\W\d_]", re.IGNORECASE
 )
-
 _TIMED = re.compile(r"[*_`\[(]{0,3}[0-2]?\d[:.h][0-5]\d(?:[:.][0-5]\d)?\b")
+"""A time of day at the beginning of an entry."""
 
 
 def compare_prose(w: Weighing) -> None:
@@ -194,7 +194,11 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
     another fact or a rewording. It is not asked if the new statement covers the old one.
     """
     answers = {one.existing: one.answer for one in w.evidence.answers if one.new == new.reading.text}
-    known = [*_other_answers(w, new, found), *_other_words(w, new, found), *_possible_versions(w, new, near, found)]
+    known = [
+        *_other_answers(w, new, found),
+        *_other_lone_words(w, new, found),
+        *_possible_versions(w, new, near, found),
+    ]
     for alike, old in known:
         word = answers.get(old.reading.text)
         if word is not None and (alike >= MAYBE_VERSION or covers(new.reading, old.reading)):
@@ -227,8 +231,7 @@ def _possible_versions(
         (
             (one, old)
             for one, old in alike
-            if (found.unit.section, old.reading.folded) not in w.said_by_content
-            and w.dismissal(old.reading.text, new.reading.text) is None
+            if _is_open(w, new, old, found)
             and all(likeness(old.reading, other.reading) <= one for other in found.own[:MOST_OF_A_TEXT])
             and w.in_same_section(found.unit, old.unit)
         ),
@@ -241,34 +244,35 @@ def _other_answers(w: Weighing, new: Statement, found: UnitFindings) -> Iterator
     target = w.target(found.unit.section)
     if target is None or not read_statement("".join(target.path[-1:]), w.language).asks:
         return
-    for old in chain.from_iterable(
-        w.index.statements(at) for at, unit in enumerate(w.units) if unit.section == target.path
-    ):
+    for old in w.index.in_section(target.path):
         if (
-            w.units[old.unit].kind in _PROSE
-            and max(len(one.reading.plain.split()) for one in (old, new)) <= LONGEST_ANSWER
-            and (found.unit.section, old.reading.folded) not in w.said_by_content
-            and w.dismissal(old.reading.text, new.reading.text) is None
+            max(len(one.reading.plain.split()) for one in (old, new)) <= LONGEST_ANSWER
+            and _is_open(w, new, old, found)
             and answer_differently(target.path[-1], old.reading.plain, new.reading.plain)
         ):
             yield SURE_VERSION, old
 
 
-def _other_words(w: Weighing, new: Statement, found: UnitFindings) -> Iterator[tuple[float, Statement]]:
+def _other_lone_words(w: Weighing, new: Statement, found: UnitFindings) -> Iterator[tuple[float, Statement]]:
     """Yield (SURE_VERSION, statement) for each word such as "Required." of the entry of the same name, if `new` is such a word.
 
     Alone, "Optional." would say nothing.
     """
-    if len(new.reading.words) > LONGEST_WORD or len(found.own) == 1:
+    if len(new.reading.words) > MOST_WORDS_ALONE or len(found.own) == 1:
         return
     for old in w.index.of_entry(found.unit):
         if (
-            len(old.reading.words) <= LONGEST_WORD
-            and (found.unit.section, old.reading.folded) not in w.said_by_content
-            and w.dismissal(old.reading.text, new.reading.text) is None
+            len(old.reading.words) <= MOST_WORDS_ALONE
+            and _is_open(w, new, old, found)
             and w.in_same_section(found.unit, old.unit)
         ):
             yield SURE_VERSION, old
+
+
+def _is_open(w: Weighing, new: Statement, old: Statement, found: UnitFindings) -> bool:
+    """Return whether the content does not repeat an old statement, and no person decided between it and the new one."""
+    repeated = (found.unit.section, old.reading.folded) in w.said_by_content
+    return not repeated and w.dismissal(old.reading.text, new.reading.text) is None
 
 
 def _is_version(alike: Sequence[float]) -> bool:
@@ -587,7 +591,7 @@ def _keep_new(
 
 def _is_inside_item(unit: Unit, fresh: Sequence[Statement]) -> bool:
     """Return whether all of these statements are inside an item, in its inner list."""
-    inner = _INNER_ITEM.search(unit.text) if unit.kind == "item" else None
+    inner = INNER_ITEM.search(unit.text) if unit.kind == "item" else None
     return inner is not None and all(one.span.start > inner.start() for one in fresh)
 
 
