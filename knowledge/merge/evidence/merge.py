@@ -20,7 +20,8 @@ from knowledge.merge.evidence.place.placement import PageSection, folded_heading
 from knowledge.merge.evidence.weigh.blocks import weigh_block
 from knowledge.merge.evidence.weigh.keys import weigh_key
 from knowledge.merge.evidence.weigh.page_index import identity
-from knowledge.merge.evidence.weigh.prose import compare_prose, weigh_prose
+from knowledge.merge.evidence.weigh.prose import weigh_prose
+from knowledge.merge.evidence.weigh.prose_comparison import compare_prose
 from knowledge.merge.evidence.weigh.rows import weigh_rows, weigh_table
 from knowledge.merge.evidence.weigh.table import rows_without_head, table_of
 from knowledge.merge.evidence.weighing_state import Weighing

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from knowledge.merge.claims.statements import Statement, likeness
 from knowledge.merge.evidence.confidence import same_lineage
 from knowledge.merge.evidence.merge import compare_content
-from knowledge.merge.evidence.weigh.prose import may_doubt, prose_statements
+from knowledge.merge.evidence.weigh.prose_comparison import may_doubt, prose_statements
 from knowledge.merge.evidence.weighing_state import Weighing
 from knowledge.merge.model import CutDocument, IncomingEvidence, section_name
 from knowledge.merge.setting import MergeSetting

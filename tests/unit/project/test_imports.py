@@ -132,6 +132,7 @@ PURE = [
     "knowledge/merge/evidence/place/page_signs.py",
     "knowledge/merge/evidence/place/text_form.py",
     "knowledge/merge/evidence/place/page_choice.py",
+    "knowledge/merge/evidence/weigh/prose_comparison.py",
     "knowledge/merge/evidence/weigh/prose.py",
     "knowledge/merge/evidence/weigh/blocks.py",
     "knowledge/merge/evidence/weigh/rows.py",
