@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from knowledge.access.rules import UNNAMED, PathAccess
-from knowledge.errors import KnowledgeError, OutcomeUnknown, UnmarksNow
+from knowledge.errors import KnowledgeError, OutcomeUnknown, OverQuota, TooManyPending, UnmarksNow
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
 from knowledge.telemetry.operations import DONE, Operation
+from knowledge.writing.answers import join_notes
 from mcp_server.approvals.summary import proposed, summary
 from mcp_server.fair_use.admission import FairUse
 from mcp_server.gate.caller import Call
@@ -323,16 +324,14 @@ class Gate:
             if spec.open_world:
                 raise BrokeElsewhere from error
             raise
+        content = spec.as_json(result)
         try:
-            flagged = await self._unsettled(spec, call, asked, plan, result)
+            flagged = await self._with_claims(spec, call, asked, plan, result)
         except Exception:
             # The act is done and must not be reported as failed. Its claims are still listed as contradictions.
             logger.exception("the claims that %s left open cannot be proposed now", spec.name)
             flagged = None
-        content = spec.as_json(result)
-        return self.answered(
-            content if flagged is None else {**content, "proposal": await summary(flagged, self._address)}
-        )
+        return self.answered(flagged or content)
 
     async def _propose(
         self, spec: AnySpec, call: Call, asked: Any, *, plan: CallPlan[Any], shown: CallPreview, decision: Propose
@@ -341,7 +340,7 @@ class Gate:
         if shown.changes_nothing:
             return self.answered(content)
         # Nothing would be written, only claims are open: the person decides about those, not about an empty act.
-        flagged = None if shown.files else await self._unsettled(spec, call, asked, plan, shown.answer)
+        flagged = None if shown.files else await self._with_claims(spec, call, asked, plan, shown.answer)
         if flagged is not None:
             try:
                 if plan.note is not None:
@@ -349,7 +348,7 @@ class Gate:
             except Exception:
                 # The proposal is made and shows both sides. The contradiction is recorded when the claim is sent again.
                 logger.exception("the contradictions that %s found cannot be recorded now", spec.name)
-            return self.answered({**content, "proposal": await summary(flagged, self._address)})
+            return self.answered(flagged)
         proposal = await self._load_proposing().call(
             spec, call, asked.model_dump(mode="json"), shown=replace(shown, answer=content), decision=decision
         )
@@ -380,6 +379,21 @@ class Gate:
         if access.reads_all:
             return CallAnswered(dict(content), waits, origins)
         return CallAnswered(without_hidden_sources(content, access), waits, _named(origins, access))
+
+    async def _with_claims(
+        self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any], answer: Any
+    ) -> dict[str, Any] | None:
+        """Propose the claims that the answer left open and return its content with the proposal; None if it left none.
+
+        If the caller may propose no more now, a note says so, because the content still tells what contradicts what.
+        """
+        content = spec.as_json(answer)
+        try:
+            flagged = await self._unsettled(spec, call, asked, plan, answer)
+        except (TooManyPending, OverQuota) as error:
+            why = f"nobody is asked to decide about the contradiction: {error}"
+            return {**content, "note": join_notes(content.get("note"), why)}
+        return None if flagged is None else {**content, "proposal": await summary(flagged, self._address)}
 
     async def _unsettled(
         self, spec: AnySpec, call: Call, asked: Any, plan: CallPlan[Any], answer: Any

@@ -298,6 +298,28 @@ async def test_claims_of_a_host_that_may_only_propose_are_put_to_a_person_once(s
         assert "90 seconds" in host.text(PAGE)
 
 
+async def test_a_claim_that_cannot_be_proposed_now_is_answered_with_what_contradicts_and_why_nobody_is_asked(
+    settings: Settings,
+) -> None:
+    """The whole call failed, so the host did not learn what its text contradicts, and nothing was recorded."""
+    page = "guides/limits.md"
+    async with both(settings, level=3) as (host, person):
+        await host.merge(
+            page, "".join(f"## Zone {n}\n\nThe timeout is 30 seconds.\n\n" for n in range(MOST_PENDING + 1))
+        )
+        for number in range(MOST_PENDING + 1):
+            claim = f"## Zone {number}\n\nThe timeout is 9{number} seconds.\n"
+            base = await host.revision(page)
+            answer = await host.merge(page, claim, source="code:src/limits.py", base_revision=base)
+        assert len(await person.waiting()) == MOST_PENDING
+        assert (answer["status"], answer.get("proposal")) == ("conflict", None)
+        assert "30 seconds" in answer["blocks"][0]["reason"]
+        assert "nobody is asked to decide about the contradiction" in answer["note"]
+        assert "20 pending proposals" in answer["note"]
+        found = (await host.call("kb_contradictions"))["contradictions"]
+        assert any(f"9{MOST_PENDING} seconds" in one["reason"] for one in found)
+
+
 async def test_a_rejected_claim_is_settled_for_the_existing_text(settings: Settings) -> None:
     async with both(settings, level=3) as (host, person):
         base = await host.revision(PAGE)
