@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from knowledge.merge.document.dated_log import dated_item, is_log, without_dates
+from knowledge.merge.document.reference_labels import with_own_labels
 from knowledge.merge.document.units import units
 from knowledge.merge.evidence.outcome import plan_of
 from knowledge.merge.evidence.place.insertion import place_new_texts
@@ -44,6 +45,7 @@ def weigh(
     Raises:
         NoSuchSection, AmbiguousName: `section` does not name one section of the page.
     """
+    content, labels = with_own_labels(content, current)
     w = Weighing(current, evidence, setting)
     within = w.find_section(section) if section is not None else None
     if setting.append or (within is None and is_entry_of_new_day(w, content)):
@@ -54,6 +56,9 @@ def weigh(
     place_new_texts(w)
     if dates:
         _name_dropped_dates(w, dates)
+    if labels:
+        named = ", ".join(f"[{old}] is now [{new}]" for old, new in labels.items())[:200]
+        w.note = "; ".join(filter(None, (w.note, f"the page uses labels of your text for other targets: {named}")))
     return plan_of(w, "section" if within is not None else "snippet")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from knowledge.merge.claims.statements import Statement, likeness
+from knowledge.merge.document.reference_labels import with_own_labels
 from knowledge.merge.evidence.confidence import same_lineage
 from knowledge.merge.evidence.merge import compare_content
 from knowledge.merge.evidence.weigh.prose_comparison import may_doubt, prose_statements
@@ -55,6 +56,7 @@ def undecided(
         NoSuchSection, AmbiguousName: `section` does not name one section of the page.
     """
     w = Weighing(current, evidence, setting)
+    content, _ = with_own_labels(content, current)
     compare_content(w, content, w.find_section(section) if section is not None else None)
     new = _left_by_rules(w)[:MOST_NEW]
     # The evidence's own lineage may contradict what it said before: that is a correction.

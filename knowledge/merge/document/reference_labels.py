@@ -1,0 +1,108 @@
+"""Labels of links and footnotes: a text that is merged into a page keeps its own targets. Pure.
+
+A label such as `[1]` or `[^1]` holds for a whole page, and of two definitions the first one counts. So a definition that came with
+new text could lead the old text's links and footnotes elsewhere.
+
+Source: CommonMark 0.31.2, sections 4.7 and 6.3; footnotes as GitHub renders them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.model import CutDocument
+from knowledge.pages.markdown.inline import code_spans
+
+_DEFINITION = re.compile(r"^( {0,3}\[)(\^?[^\[\]\n]{1,200})(\]:[ \t]*)(\S.*)$", re.MULTILINE)
+_FOOTNOTE = re.compile(r"(?<!\\)(\[)(\^[^\[\]\s]{1,200})(\])(?!:)")
+_FULL = re.compile(r"(?<=\])(\[)([^\[\]\n]{1,200})(\])")
+_SHORT = re.compile(r"(?<![\\\[\]])\[([^\[\]\n^][^\[\]\n]{0,199})\](?:\[\])?(?![\[(:])")
+_CODE = frozenset({"fence", "code"})
+
+
+def with_own_labels(content: CutDocument, page: CutDocument) -> tuple[CutDocument, Mapping[str, str]]:
+    """Return `content` without labels that it and the page define differently, and its changed labels with their new names.
+
+    A label that the page has for the same target takes its place, otherwise a free one. A label stays if a heading uses it,
+    because that is a name, and if no text uses it that the page lacks: its definition is a new target for the page's own links.
+    """
+    if "]:" not in content.text or "]:" not in page.text:
+        return content, {}
+    there = {_folded(label): target for label, target in _definitions(page)}
+    own = dict(_definitions(content))
+    said = {unit.text.strip() for unit in units(page)}
+    used: set[str] = set()
+    kept: set[str] = set()
+    for unit in units(content):
+        if unit.kind not in _CODE:
+            is_known = unit.kind == "heading" or unit.text.strip() in said
+            (kept if is_known else used).update(map(_folded, _uses(unit.text)))
+    changed: dict[str, str] = {}
+    taken = {*there, *map(_folded, own)}
+    for label, target in own.items():
+        name = _folded(label)
+        if there.get(name, target) == target or name in kept or name not in used:
+            continue
+        is_note = label.startswith("^")
+        known = (one for one, led in there.items() if led == target and one.startswith("^") is is_note)
+        changed[label] = next(known, "") or _free(label, taken)
+        taken.add(_folded(changed[label]))
+    if not changed:
+        return content, {}
+    names = {_folded(label): new for label, new in changed.items()}
+    text = "".join(piece.text if piece.kind in _CODE else _renamed(piece.text, names) for piece in content.pieces)
+    return cut(text), changed
+
+
+def _definitions(document: CutDocument) -> Iterator[tuple[str, str]]:
+    """Yield (label, target) of each definition; of two with one label, the first counts."""
+    seen: set[str] = set()
+    for piece in document.pieces:
+        for found in _DEFINITION.finditer(piece.text) if piece.kind not in _CODE else ():
+            if _folded(found[2]) not in seen:
+                seen.add(_folded(found[2]))
+                yield found[2], found[4].strip()
+
+
+def _uses(text: str) -> Iterator[str]:
+    for pattern in (_FOOTNOTE, _FULL):
+        for found in pattern.finditer(text):
+            yield found[2]
+    for found in _SHORT.finditer(text):
+        yield found[1]
+
+
+def _folded(label: str) -> str:
+    return " ".join(label.casefold().split())
+
+
+def _free(label: str, taken: set[str]) -> str:
+    """Return the next label that nobody uses: a number after a number, else the label with a number behind it."""
+    mark, name = ("^", label[1:]) if label.startswith("^") else ("", label)
+    if name.isdecimal():
+        return next(f"{mark}{number}" for number in count(int(name) + 1) if f"{mark}{number}" not in taken)
+    return next(one for number in count(2) if _folded(one := f"{mark}{name}-{number}") not in taken)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    def renamed(found: re.Match[str]) -> str:
+        begin, label, *rest = found.groups()
+        return begin + names.get(_folded(label), label) + "".join(rest)
+
+    def named(found: re.Match[str]) -> str:
+        new = names.get(_folded(found[1]))
+        return found[0] if new is None else f"[{found[1]}][{new}]"
+
+    for pattern, write in ((_DEFINITION, renamed), (_FOOTNOTE, renamed), (_FULL, renamed), (_SHORT, named)):
+        text = _outside_code(pattern, write, text)
+    return text
+
+
+def _outside_code(pattern: re.Pattern[str], write: Callable[[re.Match[str]], str], text: str) -> str:
+    spans = code_spans(text) if "`" in text else ()
+    return pattern.sub(
+        lambda found: found[0] if any(begin <= found.start() < end for begin, end, _ in spans) else write(found), text
+    )
