@@ -59,10 +59,10 @@ _QUOTE_MARK = re.compile(r"^ {0,3}> ?", re.MULTILINE)
 LEADS_IN = re.compile(r"[:\uff1a][*_\s]*$")
 """The end of a text that introduces what follows it."""
 INNER_ITEM = re.compile(r"\n[ \t]*(?=(?:[-+*]|\d{1,9}[.)])[ \t])")
-# A full stop with closing quotes and brackets after it; the full stops of Chinese and Japanese; a hard line break; a
+# A full stop with closing quotes, brackets and footnote marks after it; the full stops of Chinese and Japanese; a hard line break; a
 # blank line.
 _SENTENCE_END = re.compile(
-    r"[.!?][\"')\]*_\u201d\u00bb]*(?=\s)|[\u3002\uff01\uff1f]|(?:(?<! ) {2,}+|\\)(?=\n)|\n[ \t]*\n"
+    r"[.!?][\"')\]*_\u201d\u00bb]*(?:\[\^[^\]\s]{1,40}\])*(?=\s)|[\u3002\uff01\uff1f]|(?:(?<! ) {2,}+|\\)(?=\n)|\n[ \t]*\n"
 )
 _NO_END = re.compile(
     r"(?:^|[\s(])(?:e\.g|i\.e|cf|vs|etc|nos|fig|approx|ca|dr|mr|mrs|ms|st|prof|inc|z\.\s?b|d\.\s?h|u\.\s?a|bzw|nr|abb|vgl|"
@@ -520,6 +520,15 @@ def curtails(existing: StatementReading, new: StatementReading) -> bool:
     if existing.kind in _VERBATIM or new.kind in _VERBATIM or not new.subject:
         return False
     return _is_run(new.content, existing.content) and not implies(existing, new)
+
+
+def turns_limit(existing: StatementReading, new: StatementReading) -> bool:
+    """Return whether two statements differ in which sort of limit a figure is: "at most 64 KB", "at least 64 KB"."""
+    if existing.figures != new.figures or not new.figures:
+        return False
+    ours, theirs = (claim(one.plain, existing.language) for one in (existing, new))
+    limits = [[value.bound for value in one.values] for one in (ours, theirs)]
+    return ours.bag == theirs.bag and any({*pair} == {"least", "most"} for pair in zip(*limits, strict=False))
 
 
 def _is_converted(existing: StatementReading, new: StatementReading) -> bool:

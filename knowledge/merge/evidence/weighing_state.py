@@ -22,6 +22,7 @@ from knowledge.merge.evidence.place.placement import MOST_OFFERED, PageSection, 
 from knowledge.merge.evidence.weigh.page_index import PageIndex
 from knowledge.merge.evidence.weigh.table import Table, table_of
 from knowledge.merge.model import (
+    AnswerWord,
     BlockVerdict,
     Confidence,
     Contradiction,
@@ -49,6 +50,8 @@ PARALLEL = 2
 ONE_SUBJECT = 0.6
 """Likeness at which two statements may be about one subject. If only one unit of the page reaches it, that unit
 counts as being about the same subject."""
+MODEL, JUDGED = "model", "judged"
+"""The kinds of a contradiction that only the server's language model found, or only the host."""
 TO_A_PERSON = 'to write it anyway, ask the person and send it as their edit (source "user", with the section)'
 
 Replacing = Literal["allowed", "older", "weaker", "differs"]
@@ -396,20 +399,33 @@ class Weighing:
         reason = f"not written{part}: {_REASONS.get(why, why)}, {weights}; {TO_A_PERSON}"
         self.verdict("retain", old.section or unit.section, reason, there)
 
-    def ask(self, unit: Unit, pairs: Sequence[tuple[Statement, Statement]]) -> None:
-        """Report that a unit waits until the host says how its statements relate to those of the page; queue the questions."""
+    def ask(self, unit: Unit, pairs: Sequence[tuple[str, str, int]]) -> None:
+        """Report that a unit waits until the host says how its statements relate to those of the page; queue the questions.
+
+        Pairs are (new statement, statement of the page, the unit that holds it).
+        """
         self.questions += [
-            StatementQuestion(
-                old.reading.text, new.reading.text, section_name(old.section), self.origins[old.unit].name
-            )
-            for new, old in pairs
+            StatementQuestion(existing, new, section_name(self.units[there].section), self.origins[there].name)
+            for new, existing, there in pairs
         ]
-        new, old = pairs[0]
+        new, existing, there = pairs[0]
         reason = (
-            f"not written: {quoted(new.reading.text)} may be another version of {quoted(old.reading.text)} in line "
-            f"{self.units[old.unit].line}; answer `questions` in the next call"
+            f"not written: {quoted(new)} may be another version of {quoted(existing)} in line "
+            f"{self.units[there].line}; answer `questions` in the next call"
         )
-        self.verdict("ask", old.section or unit.section, reason, old.unit)
+        self.verdict("ask", self.units[there].section or unit.section, reason, there)
+
+    def answer(self, existing: str, new: str) -> AnswerWord | None:
+        """Return the host's answer about a pair of statements, None without one."""
+        return next((one.answer for one in self.evidence.answers if (one.existing, one.new) == (existing, new)), None)
+
+    def judged_contradiction(self, there: int) -> StatementRelation:
+        """Return the contradiction with unit `there` that a host's answer amounts to.
+
+        "Replaces" is one too: the host's judgement must not remove another source's text, so a person decides.
+        """
+        reason = f"The host that sent {self.evidence.source} judged that it contradicts the existing text."
+        return StatementRelation("contradict", JUDGED, "".join(self.units[there].section[-1:]), reason, 1.0)
 
     def offer(self, numbers: Sequence[int], placement: Placement) -> None:
         """Report that texts are not written because their place would be a guess, and offer places for them.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 from itertools import islice, product
 
+from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.contradiction import compare
 from knowledge.merge.evidence.weigh.page_index import block_lines, ordered_lines
 from knowledge.merge.evidence.weighing_state import Dispute, NewText, Weighing
@@ -14,6 +17,8 @@ SAME_BLOCK = 0.6
 """Share of their lines that two blocks must have in common to be two versions of one."""
 MOST_COMPARED = 400
 """The most pairs of lines of two blocks that are compared for contradictions."""
+MOST_SHOWN = 5
+"""The most lines of each block that the host is asked about."""
 
 
 def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
@@ -36,33 +41,68 @@ def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
 
 
 def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
-    new, old = block_lines(unit.text), block_lines(w.units[at].text)
-    had, has = set(old), set(new)
-    only_new, only_old = [line for line in new if line not in had], [line for line in old if line not in has]
     said, known = ordered_lines(unit), ordered_lines(w.units[at])
     if any(known[begin : begin + len(said)] == said for begin in range(len(known) - len(said) + 1)):
         w.unchanged(number, at)
         return
-    compared = (compare(a, b) for a, b in islice(product(only_old, only_new), MOST_COMPARED))
-    contradiction = next((one for one in compared if one.relation == "contradict"), None)
     dismissal = w.dismissal(w.units[at].text, unit.text)
-    if dismissal is not None and dismissal.ruling == "both":
-        contradiction = None
+    both_hold = dismissal is not None and dismissal.ruling == "both"
+    contradiction = None if both_hold else _contradiction(unit, w.units[at])
     if contradiction is not None and not w.corrects(unit, at) and not w.is_elsewhere(unit, at):
         w.flag(unit, [Dispute(unit.text, at, w.units[at].text, contradiction)])
         return
     # Each line of the old block, as often and in the same order.
     rest = iter(said)
     decision = w.replacing(unit, at, covers=all(line in rest for line in known))
-    if decision == "differs" and w.is_weaker(at):
-        decision = "weaker"
     if decision == "allowed":
         w.update_unit(number, unit, at)
     elif decision == "differs":
-        # Lines of the old block would be lost: both stay.
-        w.new_texts.append(NewText(w.verdict("integrate", unit.section, "", at), unit, at, whole=True))
+        # Lines of the old block would be lost.
+        if both_hold or w.is_elsewhere(unit, at):
+            _keep_both(w, unit, at)
+        else:
+            _ask_about(w, number, unit, at)
     else:
         w.retain(unit, at, decision)
+
+
+def _contradiction(unit: Unit, there: Unit) -> StatementRelation | None:
+    """Return the first contradiction between the lines that only one of two blocks has."""
+    new, old = block_lines(unit.text), block_lines(there.text)
+    had, has = set(old), set(new)
+    only_new, only_old = [line for line in new if line not in had], [line for line in old if line not in has]
+    compared = (compare(a, b) for a, b in islice(product(only_old, only_new), MOST_COMPARED))
+    return next((one for one in compared if one.relation == "contradict"), None)
+
+
+def _ask_about(w: Weighing, number: int, unit: Unit, at: int) -> None:
+    """Settle a block by the host's answer, or ask whether it is another version of block `at` or another example."""
+    old = w.units[at]
+    existing, new = _first_difference(ordered_lines(old), ordered_lines(unit))
+    match w.answer(existing, new):
+        case None:
+            w.ask(unit, [(new, existing, at)])
+        case "both":
+            _keep_both(w, unit, at)
+        case "same":
+            w.unchanged(number, at)
+        case _:
+            w.flag(unit, [Dispute(unit.text, at, old.text, w.judged_contradiction(at))])
+
+
+def _keep_both(w: Weighing, unit: Unit, at: int) -> None:
+    w.new_texts.append(NewText(w.verdict("integrate", unit.section, "", at), unit, at, whole=True))
+
+
+def _first_difference(old: Sequence[str], new: Sequence[str]) -> tuple[str, str]:
+    """Return the first lines in which two blocks differ, (old, new); if one block lacks them, with a line that both have."""
+    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    _, begin, end, starts, ends = next(change for change in changes if change[0] != "equal")
+    if begin == end or starts == ends:
+        # Before the first line of a block there is none: the line behind shows the place.
+        before, after = (1, 0) if begin and starts else (0, 1)
+        begin, end, starts, ends = begin - before, end + after, starts - before, ends + after
+    return "\n".join(old[begin:end][:MOST_SHOWN]), "\n".join(new[starts:ends][:MOST_SHOWN])
 
 
 def _likeness(new: list[str], old: list[str]) -> float:

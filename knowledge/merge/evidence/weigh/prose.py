@@ -7,7 +7,7 @@ content confirms.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from knowledge.merge.claims.statements import (
     INNER_ITEM,
@@ -50,7 +50,7 @@ def weigh_prose(w: Weighing, number: int, unit: Unit) -> None:
         w.supported.intersection_update(before[4])
         w.flag(unit, found.doubts)
     elif found.questions:
-        w.ask(unit, found.questions)
+        w.ask(unit, _pairs(found.questions))
     else:
         _settle(w, number, unit, own, found)
 
@@ -63,7 +63,7 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
     found.corrections = [pair for pair in found.corrections if pair not in contested]
     replaced = _replace_whole(w, number, unit, own, found)
     if replaced is None and (extended := list(_extended(w, unit, found))):
-        w.ask(unit, extended)
+        w.ask(unit, _pairs(extended))
         return
     fresh = [*found.new, *_paraphrases_to_add(w, unit, found, replaced)]
     for new, old in found.outdated:
@@ -81,6 +81,10 @@ def _settle(w: Weighing, number: int, unit: Unit, own: Sequence[Statement], foun
             w.matched.setdefault(number, found.duplicates[0].unit)
         else:
             w.unchanged(number, *dict.fromkeys(old.unit for old in found.duplicates))
+
+
+def _pairs(questions: Iterable[tuple[Statement, Statement]]) -> list[tuple[str, str, int]]:
+    return [(new.reading.text, old.reading.text, old.unit) for new, old in questions]
 
 
 def _stays_whole(

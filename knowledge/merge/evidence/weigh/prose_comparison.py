@@ -20,11 +20,12 @@ from knowledge.merge.claims.statements import (
     only_introduces,
     read_statement,
     statements_of,
+    turns_limit,
 )
 from knowledge.merge.document.dated_log import are_entries_apart
 from knowledge.merge.document.entry_keys import are_two_entries, are_two_links, is_named
 from knowledge.merge.evidence.place.placement import PageSection
-from knowledge.merge.evidence.weighing_state import Dispute, UnitFindings, Weighing
+from knowledge.merge.evidence.weighing_state import MODEL, Dispute, UnitFindings, Weighing
 from knowledge.merge.model import AnswerWord, Dismissal, Unit
 
 MOST_PAIRS = 20_000
@@ -43,8 +44,6 @@ LONGEST_ANSWER = 15
 MOST_OF_A_TEXT = 50
 """The most sentences of an incoming unit that are compared with an old statement to find out which of them may be
 its new version."""
-MODEL, JUDGED = "model", "judged"
-"""The kinds of a contradiction that only the server's language model found, or only the host."""
 
 PROSE = ("paragraph", "item")
 
@@ -200,11 +199,11 @@ def _possible_versions(
     """Return (likeness, statement) for the statements of the section that the new one may be a version of, likest first.
 
     A statement of the page is left out if the content repeats it, or if another sentence of the new text is more like
-    it. If the new statement is an excerpt of an old one (`curtails`), the old one's likeness is at least
-    `SURE_VERSION`, however short the excerpt is.
+    it. If the new statement is an excerpt of an old one (`curtails`), however short, or makes the least of its figure the
+    most (`turns_limit`), the old one's likeness is at least `SURE_VERSION`.
     """
     alike = [
-        (max(likeness(old.reading, new.reading), SURE_VERSION if curtails(old.reading, new.reading) else 0.0), old)
+        (max(likeness(old.reading, new.reading), SURE_VERSION if _is_surely_another_version(old, new) else 0.0), old)
         for old in near
         if w.units[old.unit].kind in PROSE
     ]
@@ -221,6 +220,10 @@ def _possible_versions(
         ),
         key=lambda pair: -pair[0],
     )
+
+
+def _is_surely_another_version(old: Statement, new: Statement) -> bool:
+    return curtails(old.reading, new.reading) or turns_limit(old.reading, new.reading)
 
 
 def _other_answers(w: Weighing, new: Statement, found: UnitFindings) -> Iterator[tuple[float, Statement]]:
@@ -276,20 +279,18 @@ def _settle_as_judged(w: Weighing, new: Statement, old: Statement, word: AnswerW
         case "both":
             found.new.append(new)
         case "replaces" | "contradicts":
-            # The host's judgement must not remove another source's text, so this becomes a dispute for a person.
-            reason = f"The host that sent {w.evidence.source} judged that it contradicts the existing text."
-            relation = StatementRelation("contradict", JUDGED, "".join(old.section[-1:]), reason, 1.0)
-            _file_contradiction(w, new, old, relation, found)
+            _file_contradiction(w, new, old, w.judged_contradiction(old.unit), found)
 
 
 def _file_contradiction(
     w: Weighing, new: Statement, old: Statement, comparison: StatementRelation, found: UnitFindings
 ) -> None:
     """File a contradiction as a correction by the same source, as older text from it, or as a dispute for a person."""
+    word = w.answer(old.reading.text, new.reading.text)
     if w.is_elsewhere(found.unit, old.unit):
         # If one source says both in two sections, they are about two things: customers' servers and the company's own.
         found.new.append(new)
-    elif _may_be_another(w, new, old, comparison, found) and (word := _judged(w, new, old)) in (None, "both", "same"):
+    elif _may_be_another(w, new, old, comparison, found) and word in (None, "both", "same"):
         # Only the host knows whether the number is the name of another thing or a newer value.
         if word is None:
             found.questions.append((new, old))
@@ -329,12 +330,6 @@ def _may_name_another(new: Statement, comparison: StatementRelation) -> bool:
     """Return whether the number that differs may be a name, as in "Ticket 4711 is done": it is right behind the first word."""
     named = _NUMBERED.match(new.reading.text)
     return comparison.kind == "number" and named is not None and repr(named["number"]) in comparison.values
-
-
-def _judged(w: Weighing, new: Statement, old: Statement) -> AnswerWord | None:
-    """Return the host's answer about this pair, None without one."""
-    pair = old.reading.text, new.reading.text
-    return next((one.answer for one in w.evidence.answers if (one.existing, one.new) == pair), None)
 
 
 def _dispute(new: Statement, old: Statement, comparison: StatementRelation) -> Dispute:

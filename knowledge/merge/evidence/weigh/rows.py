@@ -11,7 +11,7 @@ from knowledge.merge.claims.statements import covers, implies, read_statement
 from knowledge.merge.evidence.place.list_form import SORTED_FROM, folded_lines
 from knowledge.merge.evidence.place.placement import PageSection
 from knowledge.merge.evidence.weigh.table import Table, TableRow, folded_cell, key_of
-from knowledge.merge.evidence.weighing_state import Dispute, NewText, PageChange, Weighing
+from knowledge.merge.evidence.weighing_state import Dispute, NewText, PageChange, Weighing, quoted
 from knowledge.merge.model import Unit, quoted_section, unit_digest
 from knowledge.merge.splice import Insertion
 
@@ -107,7 +107,7 @@ class _TableMeeting:
 
     def nearest(self, row: TableRow) -> TableRow | None:
         """Return the page's row that has the key of a new row and shares the most cells with it; None without one."""
-        same = self._by_key.get(self.key(row))
+        same = self._same(row)
         if not same:
             return None
         cells = tuple(folded_cell(row.cell(at)) for at in range(len(self.columns)))
@@ -116,14 +116,36 @@ class _TableMeeting:
         mine = dict(zip(self.columns, cells, strict=True))
         return max(
             same[:MOST_OF_ONE_KEY],
-            key=lambda one: sum(text == folded_cell(one.cell(at)) for at, text in mine.items()),
+            # `free` and `Free` may be two keys.
+            key=lambda one: (
+                one.cell(0) == self.placed(row).get(0),
+                sum(text == folded_cell(one.cell(at)) for at, text in mine.items()),
+            ),
         )
+
+    def missing(self, row: TableRow) -> str:
+        """Return the column that would tell which of several rows of the page a new row is a version of; "" if none is missing."""
+        lacking = [at for at in self._keys if not self.placed(row).get(at)]
+        return self.there.columns[lacking[0]] if lacking and len(self._same(row)) > 1 else ""
+
+    def _same(self, row: TableRow) -> Sequence[TableRow]:
+        """Return the page's rows that have the key of a new row, as far as it has one."""
+        placed = self.placed(row)
+        given = [at for at in self._keys if placed.get(at)]
+        if len(given) == len(self._keys) or 0 not in given:
+            return self._by_key.get(self.key(row), ())
+        known = tuple(folded_cell(placed[at]) for at in given)
+        return [one for one in self.there.rows if key_of(one, given) == known]
 
 
 def _weigh_row(w: Weighing, unit: Unit, row: TableRow, meeting: _TableMeeting) -> None:
     placed, old = meeting.placed(row), meeting.nearest(row)
     if old is None:
         _new_row(w, unit, placed, meeting)
+        return
+    if (column := meeting.missing(row)) and not all(text == old.cell(at) for at, text in placed.items() if text):
+        why = f"the page has several rows for {quoted(placed[0])}; send yours with its {quoted(column)}"
+        w.retain(unit, old.unit, why)
         return
     differing = [at for at, text in placed.items() if text and text != old.cell(at)]
     empty = [at for at in differing if not old.cell(at)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import pytest
@@ -567,6 +568,78 @@ def test_code_is_said_already_only_if_it_has_the_same_lines_in_the_same_order(ol
     assert plan.text.startswith(page.rstrip())
     lines = old.split("\n")
     assert words(weighed("```sh\n" + "\n".join(lines[:2]) + "\n```\n", page=page)) == ["unchanged"]
+
+
+ENDPOINT = """```python
+reply = get("https://api.example.org/v1/projects")
+reply.raise_for_status()
+print(reply.json())
+```
+"""
+
+
+@pytest.mark.parametrize("authority", [0.9, 0.1], ids=["stronger", "weaker"])
+def test_whether_code_that_is_nearly_the_same_is_another_version_is_asked(authority: float) -> None:
+    """A weaker source's block was held back without a question; a stronger source's was put beside the old one."""
+    page = f"# API\n\n{ENDPOINT}"
+    moved = ENDPOINT.replace("v1", "v2")
+    plan = weighed(moved, page=page, held_by="user", authority=authority)
+    assert (words(plan), plan.text) == (["ask"], page)
+    (asked,) = plan.questions
+    assert (asked.existing, asked.new) == (
+        'reply = get("https://api.example.org/v1/projects")',
+        'reply = get("https://api.example.org/v2/projects")',
+    )
+    answers: Mapping[AnswerWord, str] = {
+        "same": "unchanged",
+        "both": "integrate",
+        "replaces": "flag",
+        "contradicts": "flag",
+    }
+    for word, verdict in answers.items():
+        said = (StatementAnswer(asked.existing, asked.new, word),)
+        plan = weighed(moved, page=page, held_by="user", authority=authority, answers=said)
+        assert words(plan) == [verdict]
+        assert plan.text == (f"{page}\n{moved}" if word == "both" else page)
+
+
+def test_a_question_about_a_line_that_one_block_lacks_shows_the_line_beside_it() -> None:
+    page = f"# API\n\n{ENDPOINT}"
+    (asked,) = weighed(ENDPOINT.replace("reply.raise_for_status()\n", ""), page=page).questions
+    assert asked.existing.split("\n")[1:] == ["reply.raise_for_status()"]
+    assert asked.existing.startswith(asked.new)
+    (asked,) = weighed(ENDPOINT.replace("reply = ", "import x\nreply = ").replace("print", "show"), page=page).questions
+    assert asked.new == f"import x\n{asked.existing}"
+
+
+PRICES = (
+    "# Plans\n\n| plan | region | price |\n|---|---|---|\n| pro | EU | 10 |\n| pro | US | 12 |\n| free | EU | 0 |\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "verdict", "said"),
+    [
+        ("pro | 20", "retain", "the page has several rows for 'pro'; send yours with its 'region'"),
+        ("pro | 12", "unchanged", ""),
+        ("free | 1", "flag", "the existing text says '0', the new text '1'"),
+        ("team | 5", "integrate", ""),
+    ],
+)
+def test_a_row_without_a_column_of_its_key_is_compared_by_the_rest_of_the_key(
+    row: str, verdict: str, said: str
+) -> None:
+    """It was added as a second row for its key."""
+    plan = weighed(f"| plan | price |\n|---|---|\n| {row} |\n", page=PRICES)
+    (found,) = plan.verdicts
+    assert (found.verdict, said in found.reason) == (verdict, True)
+    assert (plan.text == PRICES) is (verdict != "integrate")
+
+
+def test_of_two_rows_whose_keys_differ_in_case_the_one_as_written_is_meant() -> None:
+    page = "# Words\n\n| word | meaning |\n|---|---|\n| Free | a plan |\n| free | without price |\n"
+    plan = weighed("| word | meaning |\n|---|---|\n| free | without any price |\n", page=page)
+    assert "without price" in plan.verdicts[0].reason or plan.verdicts[0].verdict == "update"
 
 
 def test_a_block_keeps_a_line_that_it_has_twice() -> None:
