@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from knowledge.merge.document.reference_labels import renaming_note, with_own_labels
 from knowledge.merge.document.unit_origins import origins_after, presumed_origin
 from knowledge.merge.document.units import cut, units
 from knowledge.merge.document_form import TakenContent
@@ -81,11 +82,16 @@ def _edited(
     base: CutDocument, current: CutDocument, incoming: TakenContent, evidence: IncomingEvidence, setting: MergeSetting
 ) -> MergePlan:
     text, fitted_base = fit_to_page(incoming.text, base.text, current.text)
-    joined = join(base if fitted_base == base.text else cut(fitted_base), current, cut(text))
+    read = base if fitted_base == base.text else cut(fitted_base)
+    # Of two footnotes that were both added as `[^3]`, only the first would be shown, for both sentences.
+    theirs, labels = with_own_labels(cut(text), current, base=read)
+    joined = join(read, current, theirs)
     weight = confidence_in(evidence, now=setting.now, rules=setting.rules)
     before, after = units(current), units(joined.cut)
     removed = sum(change.kind == "removed" for change in joined.changes)
-    note = f"{removed} blocks that your text omits are removed; kb_revert restores them"
+    notes = [renaming_note(labels)] if labels else []
+    if removed >= MANY_REMOVED:
+        notes.append(f"{removed} blocks that your text omits are removed; kb_revert restores them")
     return MergePlan(
         text=joined.text,
         form=incoming.form,
@@ -99,7 +105,7 @@ def _edited(
             page=setting.page,
             rules=setting.rules,
         ),
-        note=note if removed >= MANY_REMOVED else None,
+        note="; ".join(notes) or None,
         cut=joined.cut,
         known=None if fitted_base == current.text else _known(text, joined.conflicts),
     )

@@ -16,6 +16,9 @@ from knowledge.merge.document.units import cut, units
 from knowledge.merge.model import CutDocument
 from knowledge.pages.markdown.inline import code_spans
 
+LONGEST_NOTE = 200
+"""The most characters of the renamed labels that a note names."""
+
 _DEFINITION = re.compile(r"^( {0,3}\[)(\^?[^\[\]\n]{1,200})(\]:[ \t]*)(\S.*)$", re.MULTILINE)
 _FOOTNOTE = re.compile(r"(?<!\\)(\[)(\^[^\[\]\s]{1,200})(\])(?!:)")
 _FULL = re.compile(r"(?<=\])(\[)([^\[\]\n]{1,200})(\])")
@@ -23,16 +26,20 @@ _SHORT = re.compile(r"(?<![\\\[\]])\[([^\[\]\n^][^\[\]\n]{0,199})\](?:\[\])?(?![
 _CODE = frozenset({"fence", "code"})
 
 
-def with_own_labels(content: CutDocument, page: CutDocument) -> tuple[CutDocument, Mapping[str, str]]:
+def with_own_labels(
+    content: CutDocument, page: CutDocument, *, base: CutDocument | None = None
+) -> tuple[CutDocument, Mapping[str, str]]:
     """Return `content` without labels that it and the page define differently, and its changed labels with their new names.
 
     A label that the page has for the same target takes its place, otherwise a free one. A label stays if a heading uses it,
     because that is a name, and if no text uses it that the page lacks: its definition is a new target for the page's own links.
+    So does one that `base` defines, from which `content` was made.
     """
     if "]:" not in content.text or "]:" not in page.text:
         return content, {}
     there = {_folded(label): target for label, target in _definitions(page)}
-    own = dict(_definitions(content))
+    known = {_folded(label) for label, _ in _definitions(base)} if base is not None else frozenset[str]()
+    own = {label: target for label, target in _definitions(content) if _folded(label) not in known}
     said = {unit.text.strip() for unit in units(page)}
     used: set[str] = set()
     kept: set[str] = set()
@@ -41,20 +48,26 @@ def with_own_labels(content: CutDocument, page: CutDocument) -> tuple[CutDocumen
             is_known = unit.kind == "heading" or unit.text.strip() in said
             (kept if is_known else used).update(map(_folded, _uses(unit.text)))
     changed: dict[str, str] = {}
-    taken = {*there, *map(_folded, own)}
+    taken = {*there, *known, *map(_folded, own)}
     for label, target in own.items():
         name = _folded(label)
         if there.get(name, target) == target or name in kept or name not in used:
             continue
         is_note = label.startswith("^")
-        known = (one for one, led in there.items() if led == target and one.startswith("^") is is_note)
-        changed[label] = next(known, "") or _free(label, taken)
+        same = (one for one, led in there.items() if led == target and one.startswith("^") is is_note)
+        changed[label] = next(same, "") or _free(label, taken)
         taken.add(_folded(changed[label]))
     if not changed:
         return content, {}
     names = {_folded(label): new for label, new in changed.items()}
     text = "".join(piece.text if piece.kind in _CODE else _renamed(piece.text, names) for piece in content.pieces)
     return cut(text), changed
+
+
+def renaming_note(labels: Mapping[str, str]) -> str:
+    """Return a note that names the changed labels and their new names."""
+    named = ", ".join(f"[{old}] is now [{new}]" for old, new in labels.items())[:LONGEST_NOTE]
+    return f"the page uses labels of your text for other targets: {named}"
 
 
 def _definitions(document: CutDocument) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from knowledge.merge.document.dated_log import dated_item, is_log, without_dates
-from knowledge.merge.document.reference_labels import with_own_labels
+from knowledge.merge.document.reference_labels import renaming_note, with_own_labels
 from knowledge.merge.document.units import units
 from knowledge.merge.evidence.outcome import plan_of
 from knowledge.merge.evidence.place.insertion import place_new_texts
@@ -57,8 +57,7 @@ def weigh(
     if dates:
         _name_dropped_dates(w, dates)
     if labels:
-        named = ", ".join(f"[{old}] is now [{new}]" for old, new in labels.items())[:200]
-        w.note = "; ".join(filter(None, (w.note, f"the page uses labels of your text for other targets: {named}")))
+        w.note = "; ".join(filter(None, (w.note, renaming_note(labels))))
     return plan_of(w, "section" if within is not None else "snippet")
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from knowledge.merge.document.reference_labels import with_own_labels
-from knowledge.merge.document.units import cut
-from tests.unit.merge.evidence.weighed_plans import weighed, words
+from knowledge.merge.document.unit_origins import PageFacts
+from knowledge.merge.document.units import cut, units
+from knowledge.merge.document_form import TakenContent
+from knowledge.merge.evidence.confidence import DEFAULT_RULES
+from knowledge.merge.model import IncomingEvidence
+from knowledge.merge.plan import merge
+from knowledge.merge.setting import MergeSetting
+from tests.unit.merge.evidence.weighed_plans import NOW, weighed, words
 
 PAGE = """\
 # Limits
@@ -71,3 +77,20 @@ def test_a_merge_names_the_renamed_labels_and_repeats_itself() -> None:
     assert plan.note == "the page uses labels of your text for other targets: [^1] is now [^3]"
     again = weighed(text, page=plan.text)
     assert (set(words(again)), again.text) == ({"unchanged"}, plan.text)
+
+
+def test_two_edits_that_add_a_footnote_of_the_same_label_keep_both_notes() -> None:
+    """Both came to be on the page as `[^3]`, so that the second sentence had the note of the first."""
+    mine = PAGE.replace("Files are kept for a year.[^2]", "Files are kept for a year.[^2] Logs too.[^3]")
+    mine = mine.replace("[^2]: By law.\n", "[^2]: By law.\n[^3]: Since May.\n")
+    theirs = PAGE.replace("Each table may", "Tables are small.[^3]\n\nEach table may") + "[^3]: Most of them.\n"
+    facts = PageFacts("guides/limits.md", "user", NOW, tracked=True)
+    setting = MergeSetting(facts, [None] * len(units(cut(mine))), DEFAULT_RULES, NOW, "r1", "")
+    plan = merge(cut(PAGE), cut(mine), TakenContent("document", theirs), IncomingEvidence("user", NOW, None), setting)
+    assert not plan.conflicts
+    assert "Logs too.[^3]" in plan.text
+    assert "[^3]: Since May.\n" in plan.text
+    assert "Tables are small.[^4]" in plan.text
+    assert "[^4]: Most of them.\n" in plan.text
+    assert plan.note == "the page uses labels of your text for other targets: [^3] is now [^4]"
+    assert plan.known == theirs
