@@ -7,6 +7,9 @@ word (must, enabled, beta) differs; a rewording if only the forms of words, stop
 keeps every sentence and has one more is "more", and one unlike anything in its section is "new": both only if none of
 its sentences replaced one that the edit removed anywhere on the page. Other changes are left out, including mere
 deletions.
+
+A block of code that replaced a similar one of its section is "changed code". One is "new code" if the edit removed none,
+and is sent with the paragraph before it if that is new, too.
 """
 
 from __future__ import annotations
@@ -30,13 +33,17 @@ from knowledge.merge.model import IncomingEvidence, MergePlan, Unit, section_nam
 from knowledge.merge.setting import MergeSetting
 from tests.benchmarks.history.repository import RealEdit
 
-Change = Literal["fact", "rewording", "more", "new"]
-CHANGES: tuple[Change, ...] = ("fact", "rewording", "more", "new")
+Change = Literal["fact", "rewording", "more", "new", "changed code", "new code"]
+CHANGES: tuple[Change, ...] = ("fact", "rewording", "more", "new", "changed code", "new code")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAME_STATEMENT = 0.7
 """Similarity from which a unit counts as another's replacement."""
 SAME_SUBJECT = 0.5
 """The same for a statement, if the edit removed the other."""
+SAME_CODE = 0.6
+"""Similarity of their characters from which a block of code counts as another's replacement."""
+MOST_BLOCKS = 3
+"""An edit with more blocks of code is a rewriting."""
 LONGEST = 60_000
 _FIGURE = re.compile(r"\d+")
 
@@ -101,6 +108,7 @@ def changes_of(edits: Iterable[RealEdit], most: int) -> Iterator[StatementChange
 
 def _changes_in(edit: RealEdit) -> Iterator[StatementChange]:
     before, after = (units(cut(text)) for text in (edit.before, edit.after))
+    yield from _code_changes(edit, before, after)
     old, new = _prose(before), _prose(after)
     had, has = _said(before), _said(after)
     lost = [one for text, one in had.items() if text not in has]
@@ -126,6 +134,22 @@ def _changes_in(edit: RealEdit) -> Iterator[StatementChange]:
             gone_here = [one for text, one in was.items() if text not in said]
             if kind := _kind(_reading(nearest), reading, gone_here, fresh):
                 yield StatementChange(kind, edit.path, edit.before, unit.section, nearest.text, unit.text)
+
+
+def _code_changes(edit: RealEdit, before: Sequence[Unit], after: Sequence[Unit]) -> Iterator[StatementChange]:
+    had, has = ({unit_digest(unit.text) for unit in page} for page in (before, after))
+    gone = [unit for unit in before if unit.kind == "fence" and unit_digest(unit.text) not in has]
+    come = [at for at, unit in enumerate(after) if unit.kind == "fence" and unit_digest(unit.text) not in had]
+    for at in come if len(come) <= MOST_BLOCKS else ():
+        unit = after[at]
+        was = [one.text for one in gone if one.section == unit.section]
+        if not gone:
+            lead = after[at - 1] if at else unit
+            is_led = lead.kind == "paragraph" and lead.section == unit.section and unit_digest(lead.text) not in had
+            text = f"{lead.text.rstrip()}\n\n{unit.text}" if is_led else unit.text
+            yield StatementChange("new code", edit.path, edit.before, unit.section, "", text)
+        elif len(was) == 1 and SequenceMatcher(None, was[0], unit.text).ratio() >= SAME_CODE:
+            yield StatementChange("changed code", edit.path, edit.before, unit.section, was[0], unit.text)
 
 
 def _prose(found: Iterable[Unit]) -> list[Unit]:

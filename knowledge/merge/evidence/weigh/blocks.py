@@ -9,12 +9,16 @@ from itertools import islice, product
 
 from knowledge.merge.claims.comparison import StatementRelation
 from knowledge.merge.claims.contradiction import compare
-from knowledge.merge.evidence.weigh.page_index import block_lines, ordered_lines
+from knowledge.merge.evidence.weigh.page_index import block_lines, ordered_lines, tokens_of
 from knowledge.merge.evidence.weighing_state import Dispute, NewText, Weighing
 from knowledge.merge.model import Unit
 
-SAME_BLOCK = 0.6
-"""Share of their lines that two blocks must have in common to be two versions of one."""
+MOST_OF_A_BLOCK = 0.6
+"""Likeness from which a block that is a part of one of the page is said already. A line of a long script may stand for itself."""
+SAME_BLOCK = 0.8
+"""Likeness from which a block may be another version of one in the section that it names: other examples are less alike."""
+SURE_VERSION = 0.9
+"""The same for a block without a section, which may belong to any of the page's."""
 MOST_COMPARED = 400
 """The most pairs of lines of two blocks that are compared for contradictions."""
 MOST_SHOWN = 5
@@ -27,24 +31,42 @@ def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
     if (same := w.index.equal(unit, lambda at: w.comparable(at, target, alone=True))) is not None:
         w.unchanged(number, same)
         return
-    lines = block_lines(unit.text)
-    near = [
-        (_likeness(lines, block_lines(w.units[at].text)), at)
-        for at in w.index.with_lines(unit.kind, lines)
-        if w.comparable(at, target, alone=False) and at not in w.replaced_units and at not in w.confirmed_by
-    ]
-    likeness, at = max(near, default=(0.0, -1))
-    if likeness < SAME_BLOCK:
-        w.new_texts.append(NewText(w.verdict("integrate", unit.section, ""), unit, None, whole=True))
+    tokens = tokens_of(unit)
+    near = sorted(
+        (
+            (_likeness(tokens, w.index.tokens(at)), at)
+            for at in w.index.blocks_like(unit, target.path if target is not None else ())
+            if at not in w.replaced_units and at not in w.confirmed_by and w.comparable(at, target, alone=False)
+        ),
+        reverse=True,
+    )
+    part_of = next((at for likeness, at in near if likeness >= MOST_OF_A_BLOCK and _is_part(unit, w.units[at])), None)
+    if part_of is not None:
+        w.unchanged(number, part_of)
+        return
+    least = SURE_VERSION if target is None else SAME_BLOCK
+    version_of = next((at for likeness, at in near if likeness >= least and w.in_same_section(unit, at)), None)
+    if version_of is not None and not _is_introduced(w, number):
+        _weigh_similar_block(w, number, unit, version_of)
     else:
-        _weigh_similar_block(w, number, unit, at)
+        w.new_texts.append(NewText(w.verdict("integrate", unit.section, ""), unit, None, whole=True))
+
+
+def _is_introduced(w: Weighing, number: int) -> bool:
+    """Return whether a paragraph right before the block, of which the page says nothing, presents it as another example."""
+    before = w.findings.get(number - 1)
+    if before is None or before.unit.kind != "paragraph" or before.unit.section != w.incoming[number].section:
+        return False
+    return len(before.new) == len(before.own)
+
+
+def _is_part(unit: Unit, there: Unit) -> bool:
+    """Return whether the lines of a block are one run of the lines of another."""
+    said, known = ordered_lines(unit), ordered_lines(there)
+    return any(known[begin : begin + len(said)] == said for begin in range(len(known) - len(said) + 1))
 
 
 def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
-    said, known = ordered_lines(unit), ordered_lines(w.units[at])
-    if any(known[begin : begin + len(said)] == said for begin in range(len(known) - len(said) + 1)):
-        w.unchanged(number, at)
-        return
     dismissal = w.dismissal(w.units[at].text, unit.text)
     both_hold = dismissal is not None and dismissal.ruling == "both"
     contradiction = None if both_hold else _contradiction(unit, w.units[at])
@@ -52,8 +74,8 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
         w.flag(unit, [Dispute(unit.text, at, w.units[at].text, contradiction)])
         return
     # Each line of the old block, as often and in the same order.
-    rest = iter(said)
-    decision = w.replacing(unit, at, covers=all(line in rest for line in known))
+    rest = iter(ordered_lines(unit))
+    decision = w.replacing(unit, at, covers=all(line in rest for line in ordered_lines(w.units[at])))
     if decision == "allowed":
         w.update_unit(number, unit, at)
     elif decision == "differs":
@@ -105,8 +127,7 @@ def _first_difference(old: Sequence[str], new: Sequence[str]) -> tuple[str, str]
     return "\n".join(old[begin:end][:MOST_SHOWN]), "\n".join(new[starts:ends][:MOST_SHOWN])
 
 
-def _likeness(new: list[str], old: list[str]) -> float:
-    """Return the share of the two blocks' lines that both have, 0..1."""
-    one, other = Counter(new), Counter(old)
-    total = one.total() + other.total()
-    return 2 * (one & other).total() / total if total else 0.0
+def _likeness(new: Counter[str], old: Counter[str]) -> float:
+    """Return the share of the two blocks' words and signs that both have (Dice), 0..1; 0 if their lengths are too different."""
+    shorter, total = min(new.total(), old.total()), new.total() + old.total()
+    return 2 * (new & old).total() / total if 2 * shorter >= MOST_OF_A_BLOCK * total > 0 else 0.0

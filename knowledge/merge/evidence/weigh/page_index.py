@@ -25,6 +25,7 @@ MOST_BLOCKS = 64
 _CODE = frozenset({"fence", "code"})
 MOST_DIGITS = 9
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _INDENT = re.compile(r"^[ \t]+")
 _VISIBLE = str.maketrans({" ": "\1", "\t": "\2"})
 _BLOCKS = frozenset({"fence", "code", "html", "quote", "comment"})
@@ -39,6 +40,7 @@ class PageIndex:
         self.units, self.language = page, language
         self._by_identity: dict[tuple[str, bytes], list[int]] = defaultdict(list)
         self._statements: dict[int, list[Statement]] = {}
+        self._tokens: dict[int, Counter[str]] = {}
         self._near: dict[str, list[Statement]] = {}
         for number, unit in enumerate(page):
             self._by_identity[identity(unit)].append(number)
@@ -54,15 +56,25 @@ class PageIndex:
             self._statements[number] = [one._replace(unit=number) for one in found]
         return self._statements[number]
 
-    def with_lines(self, kind: str, lines: Sequence[str]) -> list[int]:
-        """Return, in order, the units of that kind that have one of these lines.
+    def blocks_like(self, unit: Unit, section: Sequence[str]) -> list[int]:
+        """Return, in order, the blocks of the kind of `unit` right below these headings or with one of its lines.
 
-        Of more than `MOST_BLOCKS` units, those that share the most lines are returned.
+        Of more than `MOST_BLOCKS` blocks of each sort, those that share the most lines are returned.
         """
         shared: Counter[int] = Counter()
-        for holders in sorted((self._by_line.get((kind, line), []) for line in dict.fromkeys(lines)), key=len):
+        for holders in sorted(
+            (self._by_line.get((unit.kind, line), []) for line in dict.fromkeys(block_lines(unit.text))), key=len
+        ):
             shared.update(holders[:MOST_BLOCKS])
-        return sorted(number for number, _ in shared.most_common(MOST_BLOCKS))
+        there = [number for number in self._by_section.get(tuple(section), ()) if self.units[number].kind == unit.kind]
+        there.sort(key=lambda number: -shared[number])
+        return sorted({*there[:MOST_BLOCKS], *(number for number, _ in shared.most_common(MOST_BLOCKS))})
+
+    def tokens(self, number: int) -> Counter[str]:
+        """Return the words and signs of a block of the page."""
+        if number not in self._tokens:
+            self._tokens[number] = tokens_of(self.units[number])
+        return self._tokens[number]
 
     def near(self, new: Statement) -> list[Statement]:
         """Return the statements that have most in common with `new`, equal ones first."""
@@ -92,14 +104,19 @@ class PageIndex:
 
     def in_section(self, path: Sequence[str]) -> list[Statement]:
         """Return the statements of the prose right below these headings."""
-        return [one for number in self._by_section.get(tuple(path), ()) for one in self.statements(number)]
+        numbers = self._by_section.get(tuple(path), ())
+        return [
+            one
+            for number in numbers
+            if self.units[number].kind in ("paragraph", "item")
+            for one in self.statements(number)
+        ]
 
     @cached_property
     def _by_section(self) -> Mapping[tuple[str, ...], list[int]]:
         found: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for number, unit in enumerate(self.units):
-            if unit.kind in ("paragraph", "item"):
-                found[unit.section].append(number)
+            found[unit.section].append(number)
         return found
 
     def of_entry(self, unit: Unit) -> list[Statement]:
@@ -176,6 +193,11 @@ def ordered_lines(unit: Unit) -> list[str]:
         return lines
     is_closed = len(lines) > 1 and set(lines[-1].strip()) == set(lines[0].lstrip()[:3])
     return lines[1:-1] if is_closed else lines[1:]
+
+
+def tokens_of(block: Unit) -> Counter[str]:
+    """Return the words and signs of a block, of code without its fences."""
+    return Counter(_TOKEN.findall("\n".join(ordered_lines(block))))
 
 
 def _code_lines(text: str) -> list[str]:

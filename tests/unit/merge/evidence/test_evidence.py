@@ -612,6 +612,27 @@ def test_a_question_about_a_line_that_one_block_lacks_shows_the_line_beside_it()
     assert asked.new == f"import x\n{asked.existing}"
 
 
+def test_code_of_one_line_is_compared_by_its_words() -> None:
+    """Only lines counted, and fences with them: `v2` in a one-line command was another example, any two commands were alike."""
+    page = "# Setup\n\n```sh\ncurl https://api.example.org/v1/projects\n```\n"
+    assert words(weighed("# Setup\n\n```sh\ncurl https://api.example.org/v2/projects\n```\n", page=page)) == ["ask"]
+    assert words(weighed("# Setup\n\n```sh\nforge serve --port 80\n```\n", page=page)) == ["integrate"]
+
+
+def test_code_with_an_introduction_of_its_own_is_another_example() -> None:
+    page = f"# API\n\nThis lists the projects:\n\n{ENDPOINT}"
+    users = ENDPOINT.replace("projects", "users")
+    assert words(weighed(f"# API\n\n{users}", page=page)) == ["ask"]
+    plan = weighed(f"# API\n\nUsers come from another address:\n\n{users}", page=page)
+    assert plan.text == f"{page}\nUsers come from another address:\n\n{users}"
+
+
+def test_code_of_another_section_is_no_version() -> None:
+    page = f"# API\n\n## Projects\n\n{ENDPOINT}\n## Users\n\nThey sign in.\n"
+    plan = weighed(f"## Users\n\n{ENDPOINT.replace('projects', 'users')}", page=page)
+    assert words(plan) == ["integrate"]
+
+
 PRICES = (
     "# Plans\n\n| plan | region | price |\n|---|---|---|\n| pro | EU | 10 |\n| pro | US | 12 |\n| free | EU | 0 |\n"
 )
