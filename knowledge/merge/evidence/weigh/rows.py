@@ -22,14 +22,22 @@ MOST_OF_ONE_KEY = 50
 def weigh_table(w: Weighing, table: Table) -> None:
     """Decide on each row of a table, or on the whole table if the page has none like it."""
     unit = w.incoming[table.head]
-    there = _table_like(w, table.columns, w.target(unit.section))
-    if there is None:
+    alike = [_TableMeeting(there, table) for there in _tables_like(w, table.columns, w.target(unit.section))]
+    if len(alike) > 1:
+        # Of several tables with these columns, a row belongs to the only one that has its key.
+        known = {row.unit: [one for one in alike if one.nearest(row) is not None] for row in table.rows}
+        if not any(known.values()):
+            alike.clear()
+    if not alike:
         _new_table(w, table)
         return
-    columns = [there.columns.index(name) for name in table.columns]
-    meeting = _TableMeeting(there, table.rows, columns)
     for row in table.rows:
-        _weigh_row(w, w.incoming[row.unit], row, meeting)
+        there = alike if len(alike) == 1 else known[row.unit]
+        if len(there) == 1:
+            _weigh_row(w, w.incoming[row.unit], row, there[0])
+        else:
+            why = f"not written: several tables have these columns; send the row of {quoted(row.cell(0))} to the section of its table"
+            w.verdict("retain", unit.section, why)
 
 
 def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[TableRow]) -> bool:
@@ -38,7 +46,7 @@ def weigh_rows(w: Weighing, unit: Unit, rows: Sequence[TableRow]) -> bool:
     there = [table for table in _tables(w, w.target(unit.section)) if len(table.columns) == width]
     if len(there) != 1 or any(len(row.cells) != width for row in rows):
         return False
-    meeting = _TableMeeting(there[0], rows, list(range(width)))
+    meeting = _TableMeeting(there[0], there[0]._replace(rows=tuple(rows)))
     for row, line in zip(rows, folded_lines(unit.text), strict=True):
         _weigh_row(w, unit._replace(kind="row", text=line + "\n"), row, meeting)
     return True
@@ -61,10 +69,10 @@ def _tables(w: Weighing, target: PageSection | None) -> list[Table]:
     return [table for table in w.tables if target is None or w.lies_in(table.piece, target)]
 
 
-def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None) -> Table | None:
-    """Return the page's only table with these columns, including its own first column."""
+def _tables_like(w: Weighing, columns: Sequence[str], target: PageSection | None) -> list[Table]:
+    """Return the page's tables with these columns, including their own first column."""
     if len(set(columns)) != len(columns):
-        return None
+        return []
 
     def fits(table: Table) -> bool:
         return set(columns) <= set(table.columns) and table.columns[0] in columns
@@ -73,16 +81,15 @@ def _table_like(w: Weighing, columns: Sequence[str], target: PageSection | None)
     # If the section has no such table, look elsewhere on the page, unless the caller named the section.
     if not found and target is not None and w.within is None:
         found = [table for table in _tables(w, None) if fits(table)]
-    exact = [table for table in found if table.columns == tuple(columns)]
-    found = exact or found
-    return found[0] if len(found) == 1 else None
+    return [table for table in found if table.columns == tuple(columns)] or found
 
 
 class _TableMeeting:
-    """A table of the page and the new rows for it; `columns` gives the page's column of each new cell, in order."""
+    """A table of the page and a new one for it; `columns` gives the page's column of each new cell, in order."""
 
-    def __init__(self, there: Table, rows: Sequence[TableRow], columns: Sequence[int]) -> None:
-        self.there, self.columns = there, columns
+    def __init__(self, there: Table, new: Table) -> None:
+        self.there = there
+        self.columns = columns = [there.columns.index(name) for name in new.columns]
         self.firsts = [folded_cell(row.cell(0)) for row in there.rows]
         # Where the first column does not tell rows apart, the first two do.
         self._keys = (0,) if len(set(self.firsts)) == len(self.firsts) or len(there.columns) < 3 else (0, 1)
@@ -91,7 +98,7 @@ class _TableMeeting:
         for row in there.rows:
             self._by_key[key_of(row, self._keys)].append(row)
             self._by_cells.setdefault(key_of(row, columns), row)
-        self.coming = Counter(map(self.key, rows))
+        self.coming = Counter(map(self.key, new.rows))
         self.is_sorted = (
             len(self.firsts) >= SORTED_FROM and self.firsts == sorted(self.firsts) and self.firsts[0] != self.firsts[-1]
         )

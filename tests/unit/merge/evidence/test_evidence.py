@@ -657,6 +657,19 @@ def test_a_row_without_a_column_of_its_key_is_compared_by_the_rest_of_the_key(
     assert (plan.text == PRICES) is (verdict != "integrate")
 
 
+def test_of_several_tables_with_the_same_columns_the_one_that_has_the_row_is_meant() -> None:
+    """The row was added as a table of its own, below the one that says otherwise."""
+    head = "| option | default |\n|---|---|\n"
+    page = f"# Chart\n\n{head}| image | v1 |\n\nOf the toolbox:\n\n{head}| shell | bash |\n"
+    plan = weighed(f"# Chart\n\n{head}| image | v2 |\n", page=page)
+    assert (words(plan), plan.text) == (["flag"], page)
+    plan = weighed(f"# Chart\n\n{head}| shell | bash |\n| user | root |\n", page=page)
+    assert (words(plan), plan.text) == (["unchanged", "retain"], page)
+    assert "several tables have these columns; send the row of 'user'" in plan.verdicts[1].reason
+    plan = weighed(f"# Chart\n\n{head}| user | root |\n", page=page)
+    assert (words(plan), plan.text) == (["integrate"], f"{page}\n{head}| user | root |\n")
+
+
 def test_of_two_rows_whose_keys_differ_in_case_the_one_as_written_is_meant() -> None:
     page = "# Words\n\n| word | meaning |\n|---|---|\n| Free | a plan |\n| free | without price |\n"
     plan = weighed("| word | meaning |\n|---|---|\n| free | without any price |\n", page=page)
