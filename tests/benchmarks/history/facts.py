@@ -9,7 +9,8 @@ its sentences replaced one that the edit removed anywhere on the page. Other cha
 deletions.
 
 A block of code that replaced a similar one of its section is "changed code". One is "new code" if the edit removed none,
-and is sent with the paragraph before it if that is new, too.
+and is sent with the paragraph before it if that is new, too. A row of a table is "changed" if the edit changed another cell
+than its first, and "new" if the edit removed no row; it is sent with the head of its table.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from knowledge.merge.model import IncomingEvidence, MergePlan, Unit, section_nam
 from knowledge.merge.setting import MergeSetting
 from tests.benchmarks.history.repository import RealEdit
 
-Change = Literal["fact", "rewording", "more", "new", "changed code", "new code"]
-CHANGES: tuple[Change, ...] = ("fact", "rewording", "more", "new", "changed code", "new code")
+Change = Literal["fact", "rewording", "more", "new", "changed code", "new code", "changed row", "new row"]
+CHANGES: tuple[Change, ...] = ("fact", "rewording", "more", "new", "changed code", "new code", "changed row", "new row")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SAME_STATEMENT = 0.7
 """Similarity from which a unit counts as another's replacement."""
@@ -42,8 +43,8 @@ SAME_SUBJECT = 0.5
 """The same for a statement, if the edit removed the other."""
 SAME_CODE = 0.6
 """Similarity of their characters from which a block of code counts as another's replacement."""
-MOST_BLOCKS = 3
-"""An edit with more blocks of code is a rewriting."""
+MOST_AT_ONCE = 4
+"""An edit with more blocks of code, or rows, is a rewriting."""
 LONGEST = 60_000
 _FIGURE = re.compile(r"\d+")
 
@@ -109,6 +110,7 @@ def changes_of(edits: Iterable[RealEdit], most: int) -> Iterator[StatementChange
 def _changes_in(edit: RealEdit) -> Iterator[StatementChange]:
     before, after = (units(cut(text)) for text in (edit.before, edit.after))
     yield from _code_changes(edit, before, after)
+    yield from _row_changes(edit, before, after)
     old, new = _prose(before), _prose(after)
     had, has = _said(before), _said(after)
     lost = [one for text, one in had.items() if text not in has]
@@ -140,7 +142,7 @@ def _code_changes(edit: RealEdit, before: Sequence[Unit], after: Sequence[Unit])
     had, has = ({unit_digest(unit.text) for unit in page} for page in (before, after))
     gone = [unit for unit in before if unit.kind == "fence" and unit_digest(unit.text) not in has]
     come = [at for at, unit in enumerate(after) if unit.kind == "fence" and unit_digest(unit.text) not in had]
-    for at in come if len(come) <= MOST_BLOCKS else ():
+    for at in come if len(come) <= MOST_AT_ONCE else ():
         unit = after[at]
         was = [one.text for one in gone if one.section == unit.section]
         if not gone:
@@ -150,6 +152,27 @@ def _code_changes(edit: RealEdit, before: Sequence[Unit], after: Sequence[Unit])
             yield StatementChange("new code", edit.path, edit.before, unit.section, "", text)
         elif len(was) == 1 and SequenceMatcher(None, was[0], unit.text).ratio() >= SAME_CODE:
             yield StatementChange("changed code", edit.path, edit.before, unit.section, was[0], unit.text)
+
+
+def _row_changes(edit: RealEdit, before: Sequence[Unit], after: Sequence[Unit]) -> Iterator[StatementChange]:
+    had, has = ({unit.text.strip() for unit in page if unit.kind == "row"} for page in (before, after))
+    gone = [unit for unit in before if unit.kind == "row" and unit.text.strip() not in has]
+    come = [unit for unit in after if unit.kind == "row" and unit.text.strip() not in had]
+    for row in come if len(come) <= MOST_AT_ONCE else ():
+        head = next(unit.text.rstrip() for unit in after if unit.piece == row.piece)
+        if head.strip() not in had:
+            continue
+        width = len(head.strip().strip("|").split("|"))
+        text = f"{head}\n|{'---|' * width}\n{row.text}"
+        was = [one.text for one in gone if one.section == row.section and _first_cell(one) == _first_cell(row)]
+        if not gone:
+            yield StatementChange("new row", edit.path, edit.before, row.section, "", text)
+        elif len(was) == 1:
+            yield StatementChange("changed row", edit.path, edit.before, row.section, was[0], text)
+
+
+def _first_cell(row: Unit) -> str:
+    return row.text.strip().strip("|").split("|")[0].strip()
 
 
 def _prose(found: Iterable[Unit]) -> list[Unit]:
