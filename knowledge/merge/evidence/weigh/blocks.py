@@ -15,7 +15,7 @@ from knowledge.merge.model import Unit
 
 MOST_OF_A_BLOCK = 0.6
 """Likeness from which a block that is a part of one of the page is said already. A line of a long script may stand for itself."""
-SAME_BLOCK = 0.8
+SAME_BLOCK = 0.7
 """Likeness from which a block may be another version of one in the section that it names: other examples are less alike."""
 SURE_VERSION = 0.9
 """The same for a block without a section, which may belong to any of the page's."""
