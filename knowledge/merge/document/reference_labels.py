@@ -9,7 +9,7 @@ Source: CommonMark 0.31.2, sections 4.7 and 6.3; footnotes as GitHub renders the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 from knowledge.merge.document.units import cut, units
@@ -19,10 +19,15 @@ from knowledge.pages.markdown.inline import code_spans
 LONGEST_NOTE = 200
 """The most characters of the renamed labels that a note names."""
 
-_DEFINITION = re.compile(r"^( {0,3}\[)(\^?[^\[\]\n]{1,200})(\]:[ \t]*)(\S.*)$", re.MULTILINE)
-_FOOTNOTE = re.compile(r"(?<!\\)(\[)(\^[^\[\]\s]{1,200})(\])(?!:)")
-_FULL = re.compile(r"(?<=\])(\[)([^\[\]\n]{1,200})(\])")
-_SHORT = re.compile(r"(?<![\\\[\]])\[([^\[\]\n^][^\[\]\n]{0,199})\](?:\[\])?(?![\[(:])")
+_DEFINITION = re.compile(r"^ {0,3}\[(\^?[^\[\]\n]{1,200})\]:[ \t]*(\S.*)$", re.MULTILINE)
+_LABEL = re.compile(
+    r"^ {0,3}\[(?P<defined>\^?[^\[\]\n]{1,200})\](?=:)"
+    r"|(?<!\\)\[(?P<note>\^[^\[\]\s]{1,200})\]"
+    r"|(?<=\])\[(?P<full>[^\[\]\n]{1,200})\]"
+    r"|(?<![\\\[\]])\[(?P<short>[^\[\]\n^][^\[\]\n]{0,199})\](?:\[\])?(?![\[(:])",
+    re.MULTILINE,
+)
+"""A label where it is defined, or where it is used: `[^1]`, `[text][docs]`, `[docs]`."""
 _CODE = frozenset({"fence", "code"})
 
 
@@ -75,17 +80,15 @@ def _definitions(document: CutDocument) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for piece in document.pieces:
         for found in _DEFINITION.finditer(piece.text) if piece.kind not in _CODE else ():
-            if _folded(found[2]) not in seen:
-                seen.add(_folded(found[2]))
-                yield found[2], found[4].strip()
+            if _folded(found[1]) not in seen:
+                seen.add(_folded(found[1]))
+                yield found[1], found[2].strip()
 
 
 def _uses(text: str) -> Iterator[str]:
-    for pattern in (_FOOTNOTE, _FULL):
-        for found in pattern.finditer(text):
-            yield found[2]
-    for found in _SHORT.finditer(text):
-        yield found[1]
+    for found in _LABEL.finditer(text):
+        if found.lastgroup != "defined" and found.lastgroup is not None:
+            yield found[found.lastgroup]
 
 
 def _folded(label: str) -> str:
@@ -101,21 +104,14 @@ def _free(label: str, taken: set[str]) -> str:
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
-    def renamed(found: re.Match[str]) -> str:
-        begin, label, *rest = found.groups()
-        return begin + names.get(_folded(label), label) + "".join(rest)
-
-    def named(found: re.Match[str]) -> str:
-        new = names.get(_folded(found[1]))
-        return found[0] if new is None else f"[{found[1]}][{new}]"
-
-    for pattern, write in ((_DEFINITION, renamed), (_FOOTNOTE, renamed), (_FULL, renamed), (_SHORT, named)):
-        text = _outside_code(pattern, write, text)
-    return text
-
-
-def _outside_code(pattern: re.Pattern[str], write: Callable[[re.Match[str]], str], text: str) -> str:
     spans = code_spans(text) if "`" in text else ()
-    return pattern.sub(
-        lambda found: found[0] if any(begin <= found.start() < end for begin, end, _ in spans) else write(found), text
-    )
+
+    def renamed(found: re.Match[str]) -> str:
+        label = found[str(found.lastgroup)]
+        new = names.get(_folded(label))
+        if new is None or any(begin <= found.start() < end for begin, end, _ in spans):
+            return found[0]
+        return f"[{label}][{new}]" if found.lastgroup == "short" else found[0].replace(f"[{label}]", f"[{new}]")
+
+    # In one pass, because a new name may be another label of this text.
+    return _LABEL.sub(renamed, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from itertools import islice, product
 
 from knowledge.merge.claims.comparison import StatementRelation
@@ -118,13 +117,16 @@ def _keep_both(w: Weighing, unit: Unit, at: int) -> None:
 
 def _first_difference(old: Sequence[str], new: Sequence[str]) -> tuple[str, str]:
     """Return the first lines in which two blocks differ, (old, new); if one block lacks them, with a line that both have."""
-    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    _, begin, end, starts, ends = next(change for change in changes if change[0] != "equal")
-    if begin == end or starts == ends:
+    shorter = min(len(old), len(new))
+    begin = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    same = next((at for at in range(shorter - begin) if old[-1 - at] != new[-1 - at]), shorter - begin)
+    before = after = 0
+    if begin + same == shorter:
         # Before the first line of a block there is none: the line behind shows the place.
-        before, after = (1, 0) if begin and starts else (0, 1)
-        begin, end, starts, ends = begin - before, end + after, starts - before, ends + after
-    return "\n".join(old[begin:end][:MOST_SHOWN]), "\n".join(new[starts:ends][:MOST_SHOWN])
+        before, after = (1, 0) if begin else (0, 1)
+    lines = (one[begin - before : len(one) - same + after] for one in (old, new))
+    existing, said = ("\n".join(some[:MOST_SHOWN]) for some in lines)
+    return existing, said
 
 
 def _likeness(new: Counter[str], old: Counter[str]) -> float:

@@ -23,18 +23,17 @@ def weigh_table(w: Weighing, table: Table) -> None:
     """Decide on each row of a table, or on the whole table if the page has none like it."""
     unit = w.incoming[table.head]
     alike = [_TableMeeting(there, table) for there in _tables_like(w, table.columns, w.target(unit.section))]
-    if len(alike) > 1:
-        # Of several tables with these columns, a row belongs to the only one that has its key.
-        known = {row.unit: [one for one in alike if one.nearest(row) is not None] for row in table.rows}
-        if not any(known.values()):
-            alike.clear()
-    if not alike:
+    # Of several tables with these columns, a row belongs to the only one that has its key.
+    homes = {
+        row.unit: alike if len(alike) == 1 else [one for one in alike if one.nearest(row) is not None]
+        for row in table.rows
+    }
+    if not any(homes.values()):
         _new_table(w, table)
         return
     for row in table.rows:
-        there = alike if len(alike) == 1 else known[row.unit]
-        if len(there) == 1:
-            _weigh_row(w, w.incoming[row.unit], row, there[0])
+        if len(homes[row.unit]) == 1:
+            _weigh_row(w, w.incoming[row.unit], row, homes[row.unit][0])
         else:
             why = f"not written: several tables have these columns; send the row of {quoted(row.cell(0))} to the section of its table"
             w.verdict("retain", unit.section, why)

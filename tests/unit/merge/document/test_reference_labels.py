@@ -41,8 +41,19 @@ Files are kept for a year.[^2]
         ("See [Docs] or [docs][].\n\n[docs]: /b\n", "See [Docs][docs-2] or [docs][docs-2].\n\n[docs-2]: /b\n"),
         ("See ![[2]][2], `[2]`, [2](c.md).\n\n[2]: /b\n", "See ![[2]][3], `[2]`, [2](c.md).\n\n[3]: /b\n"),
         ("[![logo][2]][docs]\n\n[2]: /b\n[docs]: /c\n", "[![logo][3]][docs-2]\n\n[3]: /b\n[docs-2]: /c\n"),
+        ("As told[^1]: no.\n\n[^1]: A.\n", "As told[^3]: no.\n\n[^3]: A.\n"),
+        ("A.[^1] B.[^2]\n\n[^1]: By law.\n[^2]: X.\n", "A.[^2] B.[^3]\n\n[^2]: By law.\n[^3]: X.\n"),
     ],
-    ids=["a footnote", "a note that the page has", "full", "short", "code and inline links", "an image in a link"],
+    ids=[
+        "a footnote",
+        "a note that the page has",
+        "full",
+        "short",
+        "code and inline links",
+        "an image in a link",
+        "before a colon",
+        "a chain",
+    ],
 )
 def test_a_label_that_the_page_defines_otherwise_is_renamed(text: str, renamed: str) -> None:
     """The new definition came first and took the page's own footnotes and links with it."""
