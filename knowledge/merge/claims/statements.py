@@ -74,7 +74,10 @@ _GERMAN_DAY = re.compile(r"\s+(?:Jan|Feb|M\u00e4r|Mrz|Apr|Mai|Jun|Jul|Aug|Sep|Ok
 _KEY_LINE = re.compile(r"[ \t]*[*_`]{0,2}[^\W\d_][\w ./()-]{0,60}?[*_`]{0,2}[ \t]*[:=][*_]{0,2}[ \t]+\S")
 _VALUE = re.compile(r"[<>\u2264\u2265~\u00b1+-]?\d[\d.,:/\u2013-]*[^\W\d_%]*%?")
 _SIGNS = "<>+-~\u00b1\u2264\u2265"
-_TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)|\[\[([^\[\]|\n]+)|(https?://[^\s<>()\]]+)|\]\[([^\[\]\n]+)\]")
+# In the first place, a tag of a site generator that gives the target: `[setup]({{< ref "setup.md" >}})`.
+_TARGET = re.compile(
+    r"\]\(\s*(\{[{%][^{}\n]*[}%]\})|\]\(\s*<?([^\s<>()]+)|\[\[([^\[\]|\n]+)|(https?://[^\s<>()\]]+)|\]\[([^\[\]\n]+)\]"
+)
 _ATTRIBUTES = re.compile(r"<[A-Za-z][\w-]*\s[^<>\n]*=[^<>\n]*>")
 _STRUCK = re.compile(r"~~([^~\n]+)~~|<(?:del|s|strike)>([^<>\n]+)</")
 _ASKS = re.compile(r"[?\uff1f\u061f][\s\"')\]*_\u201d\u00bb]*$")

@@ -155,24 +155,23 @@ def _code_changes(edit: RealEdit, before: Sequence[Unit], after: Sequence[Unit])
 
 
 def _row_changes(edit: RealEdit, before: Sequence[Unit], after: Sequence[Unit]) -> Iterator[StatementChange]:
-    had, has = ({unit.text.strip() for unit in page if unit.kind == "row"} for page in (before, after))
-    gone = [unit for unit in before if unit.kind == "row" and unit.text.strip() not in has]
-    come = [unit for unit in after if unit.kind == "row" and unit.text.strip() not in had]
+    had, has = ({_cells(unit) for unit in page if unit.kind == "row"} for page in (before, after))
+    gone = [unit for unit in before if unit.kind == "row" and _cells(unit) not in has]
+    come = [unit for unit in after if unit.kind == "row" and _cells(unit) not in had]
     for row in come if len(come) <= MOST_AT_ONCE else ():
-        head = next(unit.text.rstrip() for unit in after if unit.piece == row.piece)
-        if head.strip() not in had:
+        head = next(unit for unit in after if unit.piece == row.piece)
+        if _cells(head) not in had:
             continue
-        width = len(head.strip().strip("|").split("|"))
-        text = f"{head}\n|{'---|' * width}\n{row.text}"
-        was = [one.text for one in gone if one.section == row.section and _first_cell(one) == _first_cell(row)]
+        text = f"{head.text.rstrip()}\n|{'---|' * len(_cells(head))}\n{row.text}"
+        was = [one.text for one in gone if one.section == row.section and _cells(one)[0] == _cells(row)[0]]
         if not gone:
             yield StatementChange("new row", edit.path, edit.before, row.section, "", text)
         elif len(was) == 1:
             yield StatementChange("changed row", edit.path, edit.before, row.section, was[0], text)
 
 
-def _first_cell(row: Unit) -> str:
-    return row.text.strip().strip("|").split("|")[0].strip()
+def _cells(row: Unit) -> tuple[str, ...]:
+    return tuple(cell.strip() for cell in row.text.strip().strip("|").split("|"))
 
 
 def _prose(found: Iterable[Unit]) -> list[Unit]:

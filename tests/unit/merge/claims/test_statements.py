@@ -42,6 +42,7 @@ def says_already(existing: str, new: str) -> bool:
         ("The tool was released on 1 Mar. 2019.", "The tool was released on 1 Mar. 2020."),
         ("Am 3. Mrz. 2019 wurde das Werkzeug freigegeben.", "Am 3. Mrz. 2020 wurde das Werkzeug freigegeben."),
         ("We can\u2019t skip a step for transfers.", "We can skip a step for transfers."),
+        ('See [jobs]({{< ref "a.md" >}}).', 'See [jobs]({{< ref "b.md" >}}).'),
     ],
 )
 def test_a_statement_in_which_a_deciding_word_differs_is_not_said_already(existing: str, new: str) -> None:
