@@ -70,10 +70,11 @@ def _tables(w: Weighing, target: PageSection | None) -> list[Table]:
 
 def _tables_like(w: Weighing, columns: Sequence[str], target: PageSection | None) -> list[Table]:
     """Return the page's tables with these columns, including their own first column."""
-    if len(set(columns)) != len(columns):
-        return []
 
     def fits(table: Table) -> bool:
+        # Columns of the same name, such as two without one, are told apart only by their order.
+        if len(set(columns)) != len(columns):
+            return table.columns == tuple(columns)
         return set(columns) <= set(table.columns) and table.columns[0] in columns
 
     found = [table for table in _tables(w, target) if fits(table)]
@@ -88,7 +89,8 @@ class _TableMeeting:
 
     def __init__(self, there: Table, new: Table) -> None:
         self.there = there
-        self.columns = columns = [there.columns.index(name) for name in new.columns]
+        is_same = there.columns == new.columns
+        self.columns = columns = [at if is_same else there.columns.index(name) for at, name in enumerate(new.columns)]
         self.firsts = [folded_cell(row.cell(0)) for row in there.rows]
         # Where the first column does not tell rows apart, the first two do.
         self._keys = (0,) if len(set(self.firsts)) == len(self.firsts) or len(there.columns) < 3 else (0, 1)

@@ -668,6 +668,13 @@ def test_of_several_tables_with_the_same_columns_the_one_that_has_the_row_is_mea
     assert (words(plan), plan.text) == (["integrate"], f"{page}\n{head}| user | root |\n")
 
 
+def test_the_rows_of_a_table_without_names_for_its_columns_are_compared() -> None:
+    head = "| | |\n|---|---|\n"
+    page = f"# Flux\n\n{head}| status | incubating |\n| licence | MIT |\n"
+    plan = weighed(f"# Flux\n\n{head}| status | graduated |\n", page=page)
+    assert (words(plan), plan.text) == (["flag"], page)
+
+
 def test_of_two_rows_whose_keys_differ_in_case_the_one_as_written_is_meant() -> None:
     page = "# Words\n\n| word | meaning |\n|---|---|\n| Free | a plan |\n| free | without price |\n"
     plan = weighed("| word | meaning |\n|---|---|\n| free | without any price |\n", page=page)
