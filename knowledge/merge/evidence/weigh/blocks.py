@@ -72,9 +72,7 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
     if contradiction is not None and not w.corrects(unit, at) and not w.is_elsewhere(unit, at):
         w.flag(unit, [Dispute(unit.text, at, w.units[at].text, contradiction)])
         return
-    # Each line of the old block, as often and in the same order.
-    rest = iter(ordered_lines(unit))
-    decision = w.replacing(unit, at, covers=all(line in rest for line in ordered_lines(w.units[at])))
+    decision = w.replacing(unit, at, covers=_covers(unit, w.units[at]))
     if decision == "allowed":
         w.update_unit(number, unit, at)
     elif decision == "differs":
@@ -85,6 +83,18 @@ def _weigh_similar_block(w: Weighing, number: int, unit: Unit, at: int) -> None:
             _ask_about(w, number, unit, at)
     else:
         w.retain(unit, at, decision)
+
+
+def _covers(unit: Unit, there: Unit) -> bool:
+    """Return whether a block has each line of another, as often and in the same order, and code the same language."""
+    if unit.kind == "fence" and _language(unit) != _language(there):
+        return False
+    rest = iter(ordered_lines(unit))
+    return all(line in rest for line in ordered_lines(there))
+
+
+def _language(fence: Unit) -> str:
+    return fence.text.lstrip().partition("\n")[0].strip("`~ \t\r")
 
 
 def _contradiction(unit: Unit, there: Unit) -> StatementRelation | None:

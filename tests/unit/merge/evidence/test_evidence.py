@@ -617,6 +617,14 @@ def test_code_of_one_line_is_compared_by_its_words() -> None:
     assert words(weighed("# Setup\n\n```sh\nforge serve --port 80\n```\n", page=page)) == ["integrate"]
 
 
+def test_code_in_another_language_replaces_none() -> None:
+    """An example in TypeScript with one more line took the place of the one in JavaScript."""
+    page = f"# API\n\n{ENDPOINT}"
+    more = ENDPOINT.replace("print", "log(reply)\nprint")
+    assert words(weighed(more, page=page)) == ["update"]
+    assert words(weighed(more.replace("```python", "```py3"), page=page)) == ["ask"]
+
+
 def test_code_with_an_introduction_of_its_own_is_another_example() -> None:
     page = f"# API\n\nThis lists the projects:\n\n{ENDPOINT}"
     users = ENDPOINT.replace("projects", "users")
