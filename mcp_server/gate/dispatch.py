@@ -21,7 +21,6 @@ from knowledge.errors import KnowledgeError, OutcomeUnknown, OverQuota, TooManyP
 from knowledge.offload import CALLER
 from knowledge.pages.claim_source import place_of, place_to_trust
 from knowledge.telemetry.operations import DONE, Operation
-from knowledge.writing.answers import join_notes
 from mcp_server.approvals.summary import proposed, summary
 from mcp_server.fair_use.admission import FairUse
 from mcp_server.gate.caller import Call
@@ -392,7 +391,7 @@ class Gate:
             flagged = await self._unsettled(spec, call, asked, plan, answer)
         except (TooManyPending, OverQuota) as error:
             why = f"nobody is asked to decide about the contradiction: {error}"
-            return {**content, "note": join_notes(content.get("note"), why)}
+            return {**content, "note": "; ".join(filter(None, (content.get("note"), why)))}
         return None if flagged is None else {**content, "proposal": await summary(flagged, self._address)}
 
     async def _unsettled(
