@@ -390,7 +390,7 @@ class Gate:
         try:
             flagged = await self._unsettled(spec, call, asked, plan, answer)
         except (TooManyPending, OverQuota) as error:
-            why = f"nobody is asked to decide about the contradiction: {error}"
+            why = f"no person can be asked about the contradiction now: {error}"
             return {**content, "note": "; ".join(filter(None, (content.get("note"), why)))}
         return None if flagged is None else {**content, "proposal": await summary(flagged, self._address)}
 

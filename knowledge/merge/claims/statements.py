@@ -526,7 +526,7 @@ def curtails(existing: StatementReading, new: StatementReading) -> bool:
 
 
 def turns_limit(existing: StatementReading, new: StatementReading) -> bool:
-    """Return whether two statements differ in which sort of limit a figure is: "at most 64 KB", "at least 64 KB"."""
+    """Return whether two statements differ only in that a figure is an upper limit in one and a lower limit in the other."""
     if existing.figures != new.figures or not new.figures:
         return False
     ours, theirs = (claim(one.plain, existing.language) for one in (existing, new))

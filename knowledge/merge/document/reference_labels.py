@@ -72,7 +72,7 @@ def with_own_labels(
 def renaming_note(labels: Mapping[str, str]) -> str:
     """Return a note that names the changed labels and their new names."""
     named = ", ".join(f"[{old}] is now [{new}]" for old, new in labels.items())[:LONGEST_NOTE]
-    return f"the page uses labels of your text for other targets: {named}"
+    return f"the page already uses labels of your text for other targets: {named}"
 
 
 def _definitions(document: CutDocument) -> Iterator[tuple[str, str]]:

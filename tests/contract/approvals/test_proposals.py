@@ -314,7 +314,7 @@ async def test_a_claim_that_cannot_be_proposed_now_is_answered_with_what_contrad
         assert len(await person.waiting()) == MOST_PENDING
         assert (answer["status"], answer.get("proposal")) == ("conflict", None)
         assert "30 seconds" in answer["blocks"][0]["reason"]
-        assert "nobody is asked to decide about the contradiction" in answer["note"]
+        assert "no person can be asked about the contradiction now" in answer["note"]
         assert "20 pending proposals" in answer["note"]
         found = (await host.call("kb_contradictions"))["contradictions"]
         assert any(f"9{MOST_PENDING} seconds" in one["reason"] for one in found)

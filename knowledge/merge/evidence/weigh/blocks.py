@@ -1,4 +1,4 @@
-"""Weighing code, quotes and HTML, which are compared by their lines. Pure."""
+"""Weighing code, quotes and HTML, which are compared by their words and lines. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_OF_A_BLOCK = 0.6
 """Likeness from which a block that is a part of one of the page is said already. A line of a long script may stand for itself."""
 SAME_BLOCK = 0.7
 """Likeness from which a block may be another version of one in the section that it names: other examples are less alike."""
-SURE_VERSION = 0.9
+SURE_BLOCK = 0.9
 """The same for a block without a section, which may belong to any of the page's."""
 MOST_COMPARED = 400
 """The most pairs of lines of two blocks that are compared for contradictions."""
@@ -43,7 +43,7 @@ def weigh_block(w: Weighing, number: int, unit: Unit) -> None:
     if part_of is not None:
         w.unchanged(number, part_of)
         return
-    least = SURE_VERSION if target is None else SAME_BLOCK
+    least = SURE_BLOCK if target is None else SAME_BLOCK
     version_of = next((at for likeness, at in near if likeness >= least and w.in_same_section(unit, at)), None)
     if version_of is not None and not _is_introduced(w, number):
         _weigh_similar_block(w, number, unit, version_of)

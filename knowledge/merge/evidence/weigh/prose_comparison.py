@@ -176,14 +176,13 @@ def _asks(w: Weighing, new: Statement, near: Sequence[Statement], found: UnitFin
     The host is asked if the new statement may be a version of one in the section: no rule can tell a newer version from
     another fact or a rewording. It is not asked if the new statement covers the old one.
     """
-    answers = {one.existing: one.answer for one in w.evidence.answers if one.new == new.reading.text}
     known = [
         *_other_answers(w, new, found),
         *_other_lone_words(w, new, found),
         *_possible_versions(w, new, near, found),
     ]
     for alike, old in known:
-        word = answers.get(old.reading.text)
+        word = w.answer(old.reading.text, new.reading.text)
         if word is not None and (alike >= MAYBE_VERSION or covers(new.reading, old.reading)):
             _settle_as_judged(w, new, old, word, found)
             return True
@@ -199,8 +198,8 @@ def _possible_versions(
     """Return (likeness, statement) for the statements of the section that the new one may be a version of, likest first.
 
     A statement of the page is left out if the content repeats it, or if another sentence of the new text is more like
-    it. If the new statement is an excerpt of an old one (`curtails`), however short, or makes the least of its figure the
-    most (`turns_limit`), the old one's likeness is at least `SURE_VERSION`.
+    it. If the new statement is an excerpt of an old one (`curtails`), however short, or turns its upper limit
+    into a lower one (`turns_limit`), the old one's likeness is at least `SURE_VERSION`.
     """
     alike = [
         (max(likeness(old.reading, new.reading), SURE_VERSION if _is_surely_another_version(old, new) else 0.0), old)

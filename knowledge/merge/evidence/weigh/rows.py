@@ -72,7 +72,7 @@ def _tables_like(w: Weighing, columns: Sequence[str], target: PageSection | None
     """Return the page's tables with these columns, including their own first column."""
 
     def fits(table: Table) -> bool:
-        # Columns of the same name, such as two without one, are told apart only by their order.
+        # Only their order tells columns apart that share a name, or have none.
         if len(set(columns)) != len(columns):
             return table.columns == tuple(columns)
         return set(columns) <= set(table.columns) and table.columns[0] in columns

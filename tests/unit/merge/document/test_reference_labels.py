@@ -85,7 +85,7 @@ def test_a_merge_names_the_renamed_labels_and_repeats_itself() -> None:
     text = "## Rows\n\nMacros are blocked.[^1]\n\n[^1]: See the policy.\n"
     plan = weighed(text, page=PAGE)
     assert "Macros are blocked.[^3]\n\n[^3]: See the policy.\n" in plan.text
-    assert plan.note == "the page uses labels of your text for other targets: [^1] is now [^3]"
+    assert plan.note == "the page already uses labels of your text for other targets: [^1] is now [^3]"
     again = weighed(text, page=plan.text)
     assert (set(words(again)), again.text) == ({"unchanged"}, plan.text)
 
@@ -103,5 +103,5 @@ def test_two_edits_that_add_a_footnote_of_the_same_label_keep_both_notes() -> No
     assert "[^3]: Since May.\n" in plan.text
     assert "Tables are small.[^4]" in plan.text
     assert "[^4]: Most of them.\n" in plan.text
-    assert plan.note == "the page uses labels of your text for other targets: [^3] is now [^4]"
+    assert plan.note == "the page already uses labels of your text for other targets: [^3] is now [^4]"
     assert plan.known == theirs

@@ -664,7 +664,7 @@ def test_a_row_without_a_column_of_its_key_is_compared_by_the_rest_of_the_key(
 
 
 def test_of_several_tables_with_the_same_columns_the_one_that_has_the_row_is_meant() -> None:
-    """The row was added as a table of its own, below the one that says otherwise."""
+    """The row was added as a new table below the one that it contradicts."""
     head = "| option | default |\n|---|---|\n"
     page = f"# Chart\n\n{head}| image | v1 |\n\nOf the toolbox:\n\n{head}| shell | bash |\n"
     plan = weighed(f"# Chart\n\n{head}| image | v2 |\n", page=page)
