@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,8 +40,14 @@ BATCH_BESIDE = 128
 BATCH_REMOVALS = 1_000
 APART_BYTES = 4_000_000
 """Bytes of pages that another process indexes in one step; a run can be stopped between steps."""
-KEYWORD_EVERY_S = 2.0
-"""How often a long run brings the keyword index up to date, so that searches find what is stored."""
+KEYWORD_EVERY_S = 20.0
+"""Seconds after which a slow run brings the keyword index up to date, so that searches find what is stored."""
+KEYWORD_BYTES = 12_000_000
+"""The most bytes of pages after which a run does so: about 16,000 passages, as many as the index's writer keeps in memory."""
+ONCE_BYTES = 8_000_000
+"""Up to this many bytes it is done once, at the end."""
+JOINED_PARTS = 8
+"""The parts of about equal size that the keyword index joins into one. It has a part for each time it was brought up to date."""
 EMBED_S = 30.0
 """Seconds that pages wait for the vectors of a batch. After that, they are stored without vectors and get them
 later."""
@@ -89,6 +96,8 @@ class _IndexingRun:
     embedder: IndexIdentity
     """The identity of the vectors in use during the whole run."""
     total: int
+    portion: int
+    """The number of documents after which the keyword index is brought up to date."""
     late: deque[tuple[str, Known | None]] = field(default_factory=deque)
     marks: list[Touch] = field(default_factory=list)
     """Changes, stored before all others, that give the documents of `late` jobs a stamp that no file has."""
@@ -338,6 +347,7 @@ class Indexer:
             reuse=bool(stored),
             embedder=embedder,
             total=len(new) + len(marks) + len(jobs) + len(gone) + len(late - set(gone)),
+            portion=_portion(len(jobs), sum(found[path].size for path in jobs if path in found)),
         )
 
     def _taken_apart(self, paths: Iterable[str], found: Mapping[str, Stamp], embedder: IndexIdentity) -> dict[str, int]:
@@ -521,7 +531,7 @@ class Indexer:
     async def _store_stage(
         self, run: _IndexingRun, receive: MemoryObjectReceiveStream[_Ready], stages: TaskGroup
     ) -> None:
-        last_catch_up = anyio.current_time()
+        last_catch_up, waiting = anyio.current_time(), 0
         async with receive:
             async for ready in receive:
                 if ready.changes:
@@ -530,9 +540,11 @@ class Indexer:
                 run.touched += sum(isinstance(change, Touch) for change in ready.changes)
                 run.changed += [_changed_path(change) for change in ready.changes if not isinstance(change, Touch)]
                 self._advance(run, ready.documents)
-                if anyio.current_time() - last_catch_up > KEYWORD_EVERY_S and not self._catching_up.locked():
+                waiting += ready.documents
+                is_due = waiting >= run.portion or anyio.current_time() - last_catch_up > KEYWORD_EVERY_S
+                if is_due and run.done < run.total and not self._catching_up.locked():
                     stages.start_soon(self.catch_up)
-                    last_catch_up = anyio.current_time()
+                    last_catch_up, waiting = anyio.current_time(), 0
 
     async def _store(self, changes: Sequence[IndexChange], fence: int) -> None:
         """Store all changes in one transaction; if that fails, one by one, removing pages that cannot be stored."""
@@ -560,11 +572,13 @@ class Indexer:
         # If there is nothing else to do, removals join the first step, so that a renamed page always has one of its names.
         nothing_else = run.total == len(pages) + len(run.removals)
         with_removals = nothing_else and len(run.removals) <= BATCH_REMOVALS and _bytes(pages) <= APART_BYTES
-        most, tried = len(pages), set[str]()
+        most, tried, waiting = len(pages), set[str](), 0
         while pages and self._apart is not None:
             step = [pages.popleft()]
-            while pages and len(step) < most and _bytes(step) + pages[0].size <= APART_BYTES:
+            room = min(most, run.portion - waiting)
+            while pages and len(step) < room and _bytes(step) + pages[0].size <= APART_BYTES:
                 step.append(pages.popleft())
+            is_portion = not pages or waiting + len(step) >= run.portion
             removals = tuple(run.removals) if with_removals else ()
             batch = PageBatch(
                 jobs=tuple((page.path, page.known) for page in step),
@@ -573,6 +587,7 @@ class Indexer:
                 reuse=run.reuse,
                 embedder=run.embedder,
                 fence=run.fence,
+                catch_up=is_portion,
             )
             try:
                 indexed = await self._apart.index(batch, size=_bytes(step))
@@ -601,6 +616,7 @@ class Indexer:
                 most = 2
                 continue
             most = 2 * max(most, len(step))
+            waiting = 0 if is_portion else waiting + len(step)
             for _ in removals:
                 run.removals.popleft()
             for path in (*(page.path for page in step), *removals):
@@ -625,12 +641,15 @@ class Indexer:
             reuse=pages.reuse,
             embedder=pages.embedder,
             total=len(pages.jobs) + len(pages.removals),
+            portion=len(pages.jobs) + 1,
         )
         try:
             await self._pipeline(run)
-            await self.catch_up()
+            if pages.catch_up:
+                await self.catch_up()
         finally:
-            forget_words()
+            if pages.catch_up:
+                forget_words()
         problems = {path: self._problems[path] for path, _ in pages.jobs if path in self._problems}
         return IndexedPages(tuple(run.changed), run.embedded, run.touched, problems)
 
@@ -681,6 +700,18 @@ def _settled(stamp: Stamp, known: Known | None) -> bool:
 
 def _bytes(pages: Iterable[_PageApart]) -> int:
     return sum(page.size for page in pages)
+
+
+def _portion(documents: int, size: int) -> int:
+    """Return after how many of the documents of a run, which have `size` bytes, the keyword index is brought up to date.
+
+    Each search looks up its words in every part of that index. So there are as many portions as are joined, and one more,
+    because portions are not exactly equal.
+    """
+    if size <= ONCE_BYTES:
+        return documents + 1
+    portions = JOINED_PARTS * math.ceil(size / (JOINED_PARTS * KEYWORD_BYTES)) + 1
+    return math.ceil(documents / portions)
 
 
 def _changed_path(change: IndexChange) -> str:

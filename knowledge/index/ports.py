@@ -166,6 +166,8 @@ class PageBatch:
     """Whether the index may have vectors of the same texts."""
     embedder: IndexIdentity
     fence: int
+    catch_up: bool = True
+    """Whether the keyword index is then brought up to date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class Apart(Protocol):
         ...
 
     async def index(self, pages: PageBatch, *, size: int) -> IndexedPages:
-        """Store the pages and bring the keyword index up to date. `size` is their size in bytes.
+        """Store the pages, and bring the keyword index up to date if the batch says so. `size` is their size in bytes.
 
         Raises:
             WorkerEnded: the process was killed, or memory ran out; possibly nothing was stored.

@@ -106,8 +106,10 @@ class TantivyKeywordIndex:
 
     async def _take_all(self, store: IndexStore, applied: _Applied | None) -> int:
         work = _TantivyCatchUp(self._folder, self._schemas, applied)
+        # Rows that are stored meanwhile wait for the next time: tantivy merges segments of about equal size.
+        target = await store.position()
         try:
-            while True:
+            while work.at.generation != target.generation or work.at.seq < target.seq:
                 delta = await store.delta(work.at, limit=BATCH, texts=True)
                 if delta.upto == work.at:
                     break

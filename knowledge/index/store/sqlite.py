@@ -339,9 +339,8 @@ class SqliteIndexStore:
 
     async def frequencies(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return the number of chunks with each known word."""
-        asked = [(word,) for word in words]
-        sql = "SELECT word, chunks FROM vocabulary WHERE word = ?"
-        rows: Any = self._database.read(lambda c: c.executemany(sql, asked).fetchall())
+        sql = "SELECT word, chunks FROM carray(?) CROSS JOIN vocabulary ON word = value"
+        rows: Any = self._database.query(sql, (apsw.carray(tuple(words)),)) if words else ()
         return dict(rows)
 
     async def completions(self, prefix: str, *, limit: int) -> Sequence[str]:

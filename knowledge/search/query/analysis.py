@@ -35,7 +35,7 @@ CACHED_STEMS = 100_000
 CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
 BEGINNING_LETTERS = 5
-MOST_REMEMBERED = 8_000_000
+MOST_REMEMBERED = 16_000_000
 """Characters of text whose words are cached during a long run: what is indexed in a few seconds."""
 
 _UNSPACED = (
