@@ -36,7 +36,8 @@ CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
 BEGINNING_LETTERS = 5
 MOST_REMEMBERED = 16_000_000
-"""Characters of text whose words are cached during a long run: what is indexed in a few seconds."""
+"""Characters of text whose words are cached during a long run: those of a portion for the keyword index, and what is
+prepared meanwhile."""
 
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
