@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from knowledge.pages.markdown.blocks import scan
-from knowledge.search.query.analysis import is_part_of_a_run, words
+from knowledge.search.query.analysis import is_part_of_a_run, tokens, words
 
 ELLIPSIS = "..."
 SHORTEST_STEM = 4
 LOOKED_AT = 20_000
 """Characters of a chunk that are searched; only a chunk with one endless line has more."""
 _MARGIN = 2 * (len(ELLIPSIS) + 1)
-_TOKEN = re.compile(r"\w+(?:[.-]\w+)*")
 # It begins with the mark, and not by looking back at one, so that the engine skips to the next mark.
 _SENTENCE_END = re.compile(r"[.!?\u3002\uff01\uff1f](?:(?<=[\u3002\uff01\uff1f])|[\"')\]*_]*[ \t]+(?=\S))")
 
@@ -54,7 +53,7 @@ def marked(text: str, query_words: Sequence[str]) -> list[tuple[int, int]]:
     for index, word in enumerate(dict.fromkeys(query_words)):
         by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
     spans: list[tuple[int, int]] = []
-    for found in _TOKEN.finditer(text):
+    for found in tokens(text):
         if not _hits(found.group(), by_start):
             continue
         # A script without spaces is searched in short runs, and a whole sentence of it is one token here.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, filterfalse
 from typing import TypeVar
@@ -43,8 +43,16 @@ _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-# Vowel signs and points belong to words, but `\w` does not match them.
-_MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0df3\u0f00-\u0fff"
+# Vowel signs, points and tone marks belong to words, but `\w` does not match them. The signs between Tibetan syllables are not
+# among them.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06ed\u0730-\u074a"
+    "\u07a6-\u07b0\u07eb-\u07f3\u0859-\u085b\u08ca-\u08e1\u08e3-\u0963\u0966-\u0df3\u0f18\u0f19\u0f35\u0f37\u0f39\u0f3e\u0f3f\u0f71-\u0f84"
+    "\u0f86-\u0fbc\u0fc6\u1712-\u1715\u180b-\u180f\u1885\u1886\u1920-\u193b\u1a17-\u1a1b\u1a55-\u1a7f\u1b00-\u1b04\u1b34-\u1b44\u1b80-\u1bad"
+    "\u1be6-\u1bf3\u1c24-\u1c37\ua802\ua806\ua80b\ua823-\ua827\ua880\ua881\ua8b4-\ua8c5\ua926-\ua92d\ua947-\ua953\ua980-\ua983\ua9b3-\ua9c0"
+    "\uaa29-\uaa36\uaa43\uaa4c\uaa4d\uaab0-\uaac1\uaaeb-\uaaef\uaaf5\uaaf6\uabe3-\uabea\uabec\uabed\U00010d24-\U00010d27"
+    "\U00011100-\U00011134\U0001e944-\U0001e94a"
+)
 # A word may contain single dots and hyphens (`v1.2`, `e-mail`), and end in `++` or `#` (`C++`, `C#`).
 _ASCII_TOKEN = re.compile(r"\w+(?:[.-]\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 _TOKEN = re.compile(
@@ -105,6 +113,11 @@ def words(text: str) -> list[str]:
     """Return the words of `text` in order, case-folded; after `foo_bar`, `v1.2` and `camelCase` come their parts."""
     # No word contains a space, and the runs between spaces repeat: so runs are cached.
     return list(chain.from_iterable(map(_words_of_runs.__getitem__, _composed(text).split())))
+
+
+def tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield the words of `text` where they are, each whole; a run of a script without spaces counts as one."""
+    return _TOKEN.finditer(text)
 
 
 def word_groups(text: str) -> list[tuple[str, ...]]:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.snippet import snippet
+from knowledge.search.query.analysis import words
+from knowledge.search.snippet import marked, snippet
 
 FILLER = "Nothing to see in here. " * 30
 
@@ -64,3 +65,18 @@ def test_a_snippet_is_never_too_long_and_always_from_the_text(text: str, asked: 
     assert len(shown) <= limit
     core = shown.removeprefix("... ").removesuffix(" ...")
     assert core in text or not core.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("यह हिन्दी भाषा है", "भाषा"),
+        ("এটি বাংলা ভাষা", "বাংলা"),
+        ("བོད་ཡིག་གི་སྐད", "ཡིག"),
+        ("אמר שָׁלוֹם לכולם", "שָׁלוֹם"),
+        ("un élève attentif", "élève"),
+        ("see the v1.2-rc notes", "v1.2-rc"),
+    ],
+)
+def test_a_word_with_marks_is_marked_as_a_whole(text: str, asked: str) -> None:
+    assert [text[start:end] for start, end in marked(text, words(asked))] == [asked]

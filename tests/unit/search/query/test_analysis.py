@@ -144,6 +144,24 @@ def test_marks_that_few_people_type_make_no_other_term(pointed: str, plain: str,
     assert stem(written, language) == stem(plain, language)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("བོད་ཡིག་གི་སྐད་ཡིག་ནི།", ["བོད", "ཡིག", "གི", "སྐད", "ཡིག", "ནི"]),
+        ("རྫོང་ཁ ༡༢", ["རྫོང", "ཁ", "༡༢"]),
+        ("ދިވެހި ބަސް", ["ދިވެހި", "ބަސް"]),
+        ("ܡܶܠܬܳܐ ߞߊ߲", ["ܡܶܠܬܳܐ", "ߞߊ߲"]),
+        ("ꦧꦱꦗꦮꦶ ᮘᮞᮥᮔ᮪ᮓ", ["ꦧꦱꦗꦮꦶ", "ᮘᮞᮥᮔ᮪ᮓ"]),
+        ("ꯃꯩꯇꯩꯂꯣꯟ 𑄌𑄋𑄴𑄟𑄳𑄦", ["ꯃꯩꯇꯩꯂꯣꯟ", "𑄌𑄋𑄴𑄟𑄳𑄦"]),
+        ("ኢትዮጵያ፡በአፍሪካ፡ቀንድ", ["ኢትዮጵያ", "በአፍሪካ", "ቀንድ"]),
+        ("हिन्दी भाषा।", ["हिन्दी", "भाषा"]),
+    ],
+)
+def test_a_word_keeps_its_marks_and_ends_at_the_signs_of_its_script(text: str, found: list[str]) -> None:
+    """Tibetan clauses were one word each, and other scripts were cut to single letters."""
+    assert words(text) == found
+
+
 def test_vowel_signs_that_are_letters_stay() -> None:
     assert stem("की", "") != stem("का", "")
     assert stem("ที่", "th") != stem("ที", "th")
