@@ -641,7 +641,7 @@ class Indexer:
             reuse=pages.reuse,
             embedder=pages.embedder,
             total=len(pages.jobs) + len(pages.removals),
-            portion=len(pages.jobs) + 1,
+            portion=EVERYTHING,
         )
         try:
             await self._pipeline(run)
@@ -709,7 +709,7 @@ def _portion(documents: int, size: int) -> int:
     because portions are not exactly equal.
     """
     if size <= ONCE_BYTES:
-        return documents + 1
+        return EVERYTHING
     portions = JOINED_PARTS * math.ceil(size / (JOINED_PARTS * KEYWORD_BYTES)) + 1
     return math.ceil(documents / portions)
 
