@@ -117,6 +117,9 @@ class TantivyKeywordIndex:
             await anyio.to_thread.run_sync(work.finish)
         finally:
             work.abandon()
+        if self._reading is not None:
+            # Now, because closing one searcher and opening another would more than double the time of the next search.
+            await anyio.to_thread.run_sync(self._current)
         return work.taken
 
     async def position(self) -> IndexPosition:

@@ -263,7 +263,7 @@ class SqliteIndexStore:
 
     async def languages(self) -> Mapping[str, int]:
         """Return the number of documents in each language, most frequent first."""
-        rows: Any = self._database.query("SELECT language, count(*) FROM document GROUP BY 1 ORDER BY 2 DESC, 1")
+        rows: Any = self._database.query("SELECT language, documents FROM language ORDER BY documents DESC, language")
         return dict(rows)
 
     async def tags(self, *, limit: int) -> Sequence[tuple[str, int]]:

@@ -35,7 +35,7 @@ _FIRST_COLUMN = itemgetter(0)
 _DECODER = json.JSONDecoder()
 EMPTIED = (
     *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector"),
-    *("removal", "directory", "vocabulary"),
+    *("removal", "directory", "language", "vocabulary"),
 )
 
 
@@ -127,6 +127,7 @@ class _Batch:
         self._new_words: Counter[str] = Counter()
         self._gone_words: Counter[str] = Counter()
         self._documents: Counter[str] = Counter()
+        self._languages: Counter[str] = Counter()
         self._touched: set[str] = set()
         self._rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _INSERTS}
         self._unwritten: set[str] = set()
@@ -180,6 +181,7 @@ class _Batch:
         # One more, so that a cache keyed by position also notices a document without chunks.
         self.seq += len(gone) + 1
         self._documents[parent(path)] -= 1
+        self._languages[record.language] -= 1
         self._touched.add(parent(path))
         return int(doc)
 
@@ -214,6 +216,7 @@ class _Batch:
         self.seq += len(change.chunks) + 1
         self._unwritten.add(r.path)
         self._documents[parent(r.path)] += 1
+        self._languages[r.language] += 1
         self._touched.add(parent(r.path))
 
     def _flush_rows(self) -> None:
@@ -230,6 +233,7 @@ class _Batch:
         """Write everything that was collected."""
         self._flush_rows()
         self._flush_words()
+        self._flush_languages()
         counts: Counter[str] = Counter()
         for folder, n in self._documents.items():
             for path in with_ancestors(folder):
@@ -249,6 +253,16 @@ class _Batch:
         )
         self._c.executemany("UPDATE vocabulary SET chunks = chunks - ? WHERE word = ?", taken)
         self._c.executemany("DELETE FROM vocabulary WHERE word = ? AND chunks <= 0", [(word,) for _, word in taken])
+
+    def _flush_languages(self) -> None:
+        changed = [(language, more) for language, more in self._languages.items() if more]
+        if changed:
+            self._c.executemany(
+                "INSERT INTO language VALUES (?, ?) "
+                "ON CONFLICT (language) DO UPDATE SET documents = documents + excluded.documents",
+                changed,
+            )
+            self._c.execute("DELETE FROM language WHERE documents <= 0")
 
     def _flush_directory(self, path: str, more: int) -> None:
         self._c.execute(

@@ -6,8 +6,10 @@ One suite for all engines, and random changes that must leave them equal to memo
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import tempfile
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -503,15 +505,27 @@ async def test_languages_are_listed_by_how_many_documents_speak_them(store: Inde
     assert await store.languages() == {"de": 2, "en": 1, "": 1}
 
 
+async def test_an_index_of_an_earlier_version_counts_its_languages_when_it_is_opened(tmp_path: Path) -> None:
+    store = await SqliteIndexStore.open(tmp_path / "index.db")
+    await store.apply([page("a.md", language="de"), page("b.md", language="de"), page("c.md", language="en")], fence=1)
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "index.db")) as connection:
+        connection.executescript("DROP TABLE language; PRAGMA user_version = 3;")
+    store = await SqliteIndexStore.open(tmp_path / "index.db")
+    assert await store.languages() == {"de": 2, "en": 1}
+    await store.close()
+
+
 # --- SQLite compared with memory --------------------------------------------------------------------------------------
 
 _paths = st.sampled_from(["a.md", "A.md", "g/a.md", "g/h/b.md", "g/h/ü c.md", "g-2/x.md", "g/h/i/j.md"])
 _words = st.lists(st.sampled_from(["merge", "trust", "ünit", "mergé", "z\U0010ffff", "z"]), max_size=4)
 _pages = st.builds(
-    lambda path, texts, title, tags, mtime: page(
+    lambda path, texts, title, language, tags, mtime: page(
         path,
         *(" ".join(t) for t in texts),
         title=title,
+        language=language,
         tags=tuple(tags),
         stamp=Stamp(1, mtime, 1),
         aliases=(title, "Al"),
@@ -519,6 +533,7 @@ _pages = st.builds(
     _paths,
     st.lists(_words, max_size=3),
     st.sampled_from(["Merge", "TRUST", "", "Ünit"]),
+    st.sampled_from(["de", "en", ""]),
     st.lists(st.sampled_from(["red", "blue"]), unique=True),
     st.integers(0, 5),
 )
@@ -551,6 +566,7 @@ async def content(store: IndexStore) -> object:
         "named": [
             [asdict(m) | {"doc": 0} for m in await store.named(n, limit=99)] for n in ("merge", "a", "g/a", "al")
         ],
+        "languages": list((await store.languages()).items()),
         "vocabulary": list(await store.vocabulary()),
         "completions": [list(await store.completions(p, limit=3)) for p in ("", "m", "z", "z\U0010ffff")],
         "stamps": dict(await store.stamps()),

@@ -326,6 +326,21 @@ def page_segments(folder: Path) -> set[str]:
     return {path.stem for path in folder.glob("data-*/pages/*.term")}
 
 
+async def test_no_search_waits_until_what_was_taken_in_is_opened(
+    store: MemoryIndexStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening it, and closing what was open before, takes longer than a search."""
+    index = TantivyKeywordIndex(tmp_path, terms_of, names_of)
+    await store.apply(PAGES, fence=1)
+    await index.catch_up(store)
+    assert index._reading is None, "nobody has searched: a process that only indexes opens nothing"
+    assert await found(index, "sky")
+    await store.apply([page("d.md", "a new sky")], fence=1)
+    await index.catch_up(store)
+    monkeypatch.setattr(index, "_opened", None)
+    assert len(await found(index, "sky")) == 4
+
+
 async def test_single_changes_do_not_rewrite_the_whole_index(store: MemoryIndexStore, tmp_path: Path) -> None:
     """Eight small segments are merged with every other one of less than 10,000 documents."""
     index = TantivyKeywordIndex(tmp_path, terms_of, names_of)
