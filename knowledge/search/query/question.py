@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ count as one word: with full weight for each, pages that repeat the compound wou
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
+_KANA = re.compile("[\u3041-\u30ff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Questions:
 
     async def ask(self, query: str) -> SearchQuestion:
         """Return the parsed question; looks up its words in the index."""
-        groups = word_groups(query)
+        groups = _without_lone_kana(word_groups(query))
         asked = list(dict.fromkeys(word for group in groups for word in group))
         documents = await self._languages()
         gap = None
@@ -158,6 +160,12 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
+
+
+def _without_lone_kana(groups: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    """Return the words without kana that are in a pair too: alone, a kana says as little as a Latin letter."""
+    paired = {kana for whole, *_ in groups if len(whole) == 2 for kana in _KANA.findall(whole)}
+    return [group for group in groups if group[0] not in paired]
 
 
 def _shares(groups: Iterable[Sequence[str]], known: AbstractSet[str], likely: AbstractSet[str]) -> dict[str, float]:

@@ -81,6 +81,12 @@ async def test_neighbours_are_pairs_and_stop_words_between_them_are_left_out() -
     assert (await asked("東京都の人口", "x")).pairs == ()
 
 
+async def test_a_kana_is_asked_for_in_pairs_and_alone_only_where_it_stands_alone() -> None:
+    assert (await asked("状態を保つ", "x")).content == ("状", "状態", "態", "態を", "を保", "保", "保つ")
+    assert (await asked("コピー", "x")).content == ("コピ", "ピー")
+    assert (await asked("を", "x")).content == ("を",)
+
+
 def test_a_language_of_a_few_pages_takes_no_words_away() -> None:
     """A few English pages are always detected as Dutch, in which `door` is a stop word."""
     english = question_languages("open the door sensor", {"en": 97, "nl": 3})
