@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowledge.pages.document import parse
+from knowledge.pages.markdown.inline import without_attributes
+from knowledge.search.query.analysis import is_part_of_a_run
 
 CRANFIELD, NPL, BEIR = "data/cran/cran.all.1400", "npl/doc-text", "corpus.jsonl"
 BEIR_JUDGEMENTS = ("qrels/test.tsv", "qrels/dev.tsv", "qrels/train.tsv", "qrels.tsv")
 MOST_OF_A_PAGE = 2
 """Headings of one page that become questions."""
 FEWEST_WORDS = 3
+FEWEST_UNSPACED = 8
+"""The fewest letters that a heading in a script without spaces needs."""
 FEWEST_LETTERS_BELOW = 200
 """A section with less text contains nothing by which its missing heading could be found."""
 SEED = 1
@@ -184,10 +188,14 @@ def _askable(name: str, lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     headings = parse(name, "\n".join(lines).encode()).headings
     ends = [*(heading.line - 1 for heading in headings), len(lines)][1:]
     for heading, end in list(zip(headings, ends, strict=True))[1:]:
-        text = heading.path[-1]
+        text = without_attributes(heading.path[-1])
         below = sum(map(len, lines[heading.line : end]))
-        if len(text.split()) >= FEWEST_WORDS and below >= FEWEST_LETTERS_BELOW and text in lines[heading.line - 1]:
+        if _is_telling(text) and below >= FEWEST_LETTERS_BELOW and text in lines[heading.line - 1]:
             yield heading.line - 1, text
+
+
+def _is_telling(heading: str) -> bool:
+    return len(heading.split()) >= FEWEST_WORDS or sum(map(is_part_of_a_run, heading)) >= FEWEST_UNSPACED
 
 
 def _line(text: str) -> str:
