@@ -26,6 +26,7 @@ from knowledge.state.ports import (
     Stamp,
     Touch,
 )
+from knowledge.state.sqlite.database import CACHE_KB
 
 RECORD_COLUMNS = (
     "path, title, summary, kind, source, language, lists, untrusted, revision, "
@@ -33,6 +34,8 @@ RECORD_COLUMNS = (
 )
 _FIRST_COLUMN = itemgetter(0)
 _DECODER = json.JSONDecoder()
+BATCH_CACHE_KB, FEW_ROWS = 32_000, 256
+"""A batch with more rows needs a larger cache of pages: a writer whose cache is full must write pages before the commit."""
 EMPTIED = (
     *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector"),
     *("removal", "directory", "language", "vocabulary"),
@@ -86,6 +89,9 @@ def begin(identity: IndexIdentity, c: apsw.Connection) -> bool:
 def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> IndexPosition:
     """Make all `changes` in the caller's transaction and return the new position."""
     sqlite_vectors.require_fence(fence, c)
+    rows = len(changes) + sum(len(change.chunks) for change in changes if isinstance(change, Replace))
+    # A cache grows to its limit in some hours and stays there, so only batches have the large one.
+    c.execute(f"PRAGMA cache_size={-(CACHE_KB if rows <= FEW_ROWS else BATCH_CACHE_KB)}")
     row: Any = c.execute("SELECT generation, seq, doc, dimensions FROM meta").fetchall()[0]
     generation, seq, doc, dimensions = row
     batch = _Batch(c, seq, doc)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
+from sys import intern
 from typing import NamedTuple
 
 from knowledge.merge.claims.lexicon import JOINING, NO_KEYS
@@ -78,7 +79,8 @@ def unread_statements(text: str) -> tuple[UnreadStatement, ...]:
     found = []
     for statement in islice(split_statements(text[:LONGEST_TEXT]), MOST_STATEMENTS):
         words = _LETTERS.findall(statement[:LONGEST].casefold())
-        rough = frozenset(word[:ROUGH] for word in words if word not in _NO_SUBJECT)
+        # Interned, because thousands of cached statements have the same words.
+        rough = frozenset(intern(word[:ROUGH]) for word in words if word not in _NO_SUBJECT)
         found.append(UnreadStatement(statement, rough))
     return tuple(found)
 

@@ -38,10 +38,9 @@ BUSY_MS = 10_000
 LONGEST_LOG = 32_000_000
 """Bytes to which the write-ahead log is truncated after a checkpoint."""
 RETRY_S = 0.005
-CACHE_KB, BULK_CACHE_KB, INDEX_WRITER_CACHE_KB = 4_000, 1_000, 32_000
+CACHE_KB, BULK_CACHE_KB = 4_000, 1_000
 """The sizes of a connection's page cache in kilobytes. A reader finds pages in the system's cache as well, and a long read seldom
-comes back to a page. A writer whose cache is full must write pages before the commit: only a batch of the index has so many. A
-cache only grows, and the writer of any other file would hold 32 MB of it after some hours."""
+comes back to a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +146,12 @@ class Database:
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         full = self.schema.durable and use != "light"
         connection.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}").fetchall()
-        connection.execute(f"PRAGMA cache_size={-self._cache_kb(use)}").fetchall()
+        connection.execute(f"PRAGMA cache_size={-(BULK_CACHE_KB if use == 'bulk' else CACHE_KB)}").fetchall()
         # Indexing writes the same pages again and again: they need not reach the main file each time.
         connection.execute("PRAGMA wal_autocheckpoint=4000").fetchall()
         # Otherwise the log would keep the size of the largest burst.
         connection.execute(f"PRAGMA journal_size_limit={LONGEST_LOG}").fetchall()
         return connection
-
-    def _cache_kb(self, use: str) -> int:
-        if use == "write" and self.schema.name == "index":
-            return INDEX_WRITER_CACHE_KB
-        return BULK_CACHE_KB if use == "bulk" else CACHE_KB
 
     def _connection(self, use: str) -> apsw.Connection:
         connection = self._connections.get(use)

@@ -505,6 +505,15 @@ async def test_languages_are_listed_by_how_many_documents_speak_them(store: Inde
     assert await store.languages() == {"de": 2, "en": 1, "": 1}
 
 
+async def test_only_a_batch_keeps_many_pages_in_memory(tmp_path: Path) -> None:
+    """A server that changes one page after the other kept 32 MB of them after some hours."""
+    store = await SqliteIndexStore.open(tmp_path / "index.db")
+    for chunks, size in ((1, 4_000), (300, 32_000), (1, 4_000)):
+        await store.apply([page("a.md", *map(str, range(chunks)))], fence=1)
+        assert store._database.write_now(lambda c: c.execute("PRAGMA cache_size").fetchall()) == [(-size,)]
+    await store.close()
+
+
 async def test_an_index_of_an_earlier_version_counts_its_languages_when_it_is_opened(tmp_path: Path) -> None:
     store = await SqliteIndexStore.open(tmp_path / "index.db")
     await store.apply([page("a.md", language="de"), page("b.md", language="de"), page("c.md", language="en")], fence=1)

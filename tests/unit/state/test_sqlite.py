@@ -297,15 +297,6 @@ def test_the_state_survives_power_cuts_and_the_index_need_not(tmp_path: Path) ->
         database.close()
 
 
-def test_only_the_writer_of_the_index_keeps_many_pages_in_memory(tmp_path: Path) -> None:
-    """The writers of the other two kept 32 MB each after some hours."""
-    for name, size in (("state", 4_000), ("use", 4_000), ("index", 32_000)):
-        database = Database.open(tmp_path / f"{name}.db", load_schema(name, 1, durable=False))
-        assert database.write_now(lambda c: c.execute("PRAGMA cache_size").fetchall()) == [(-size,)]
-        assert database.query("PRAGMA cache_size") == [(-4_000,)]
-        database.close()
-
-
 async def test_events_older_than_a_day_go_and_their_numbers_do_not_come_back(tmp_path: Path) -> None:
     store = await SqliteStateStore.open(tmp_path / "state.db")
     old = await store.publish("doc", ["old.md"])

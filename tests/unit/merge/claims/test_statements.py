@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from knowledge.merge.claims.claim import unread_statements
 from knowledge.merge.claims.statements import covers, implies, read_statement, sentences
 
 
@@ -193,3 +194,11 @@ def test_a_text_without_what_decides_or_narrows_a_statement_is_not_said_already(
 )
 def test_the_same_in_other_words_and_a_part_of_it_are_said_already(existing: str, new: str) -> None:
     assert says_already(existing, new)
+
+
+def test_cached_statements_share_the_beginnings_of_their_words() -> None:
+    """Thousands are cached, so a server would hold each common word as often."""
+    (one,), (other,) = unread_statements("Retention is long."), unread_statements("Long retention costs more.")
+    found = {word: word for word in one.rough}
+    assert {"rete", "long"} <= one.rough & other.rough
+    assert all(found[word] is word for word in other.rough & one.rough)
