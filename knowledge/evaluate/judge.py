@@ -8,6 +8,7 @@ from typing import Protocol
 
 from knowledge.evaluate.metrics import ndcg, recall, reciprocal_rank
 from knowledge.evaluate.queries import LabelledQuery, Relevant
+from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import HEADING_SEPARATOR, without_suffix
 
 # The depth at which BEIR's tables report nDCG.
@@ -97,4 +98,4 @@ def _name(path: str, section: str) -> tuple[str, str]:
 
 
 def _headings(section: str) -> list[str]:
-    return [plain(part) for part in section.split(HEADING_SEPARATOR)] if section else []
+    return [plain(without_attributes(part)) for part in section.split(HEADING_SEPARATOR)] if section else []

@@ -360,8 +360,8 @@ def _title(path: str, metadata: Mapping[str, object], headings: Sequence[Heading
     if written := _word(metadata, "title"):
         return written[:LONGEST_TITLE]
     for heading in headings:
-        if heading.level == 1 and heading.text:
-            return heading.text[:LONGEST_TITLE]
+        if heading.level == 1 and (text := without_attributes(heading.text)):
+            return text[:LONGEST_TITLE]
     name = path.rpartition("/")[2]
     # An index page is named after the folder that it describes.
     if name == INDEX_NAME and parent(path):

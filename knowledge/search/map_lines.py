@@ -17,6 +17,7 @@ from knowledge.errors import StorageError
 from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
 from knowledge.pages.document import shortened
 from knowledge.pages.map_view import MapEntry, describe_directory, readable
+from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME
 from knowledge.search.summaries.ports import Summaries
 from knowledge.state.ports import DirectoryRecord, DocumentRecord, IndexPosition, IndexStore, Progress
@@ -167,7 +168,7 @@ def document_entry(record: DocumentRecord, made: str = "") -> MapEntry:
 
 def _named_sections(record: DocumentRecord) -> str:
     """Return the headings of a page without prose, such as a page of tables: the uppermost level below the title."""
-    headings = [section.split(HEADING_SEPARATOR) for section in record.sections]
+    headings = [list(map(without_attributes, section.split(HEADING_SEPARATOR))) for section in record.sections]
     below = [path for path in headings if path != [record.title]]
     upper = min(map(len, below), default=0)
     return shortened(", ".join(path[-1] for path in below if len(path) == upper))

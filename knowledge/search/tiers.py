@@ -18,8 +18,17 @@ from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kin
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, readable
 from knowledge.pages.markdown.conflict_markers import conflict_lines
+from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.obsidian.block_ids import block_of
-from knowledge.pages.paths import INDEX_NAME, MARKDOWN_SUFFIXES, PageLink, clean_path, is_markdown, parent
+from knowledge.pages.paths import (
+    HEADING_SEPARATOR,
+    INDEX_NAME,
+    MARKDOWN_SUFFIXES,
+    PageLink,
+    clean_path,
+    is_markdown,
+    parent,
+)
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.answers import MapView, OutlineLine, PageReading
 from knowledge.search.map_lines import Entries, Made, derived_summary, join, plain_entry, when
@@ -448,8 +457,8 @@ def is_tainted(source: str, *, untrusted: bool) -> bool:
 
 
 def chunk_section(chunk_path: Sequence[str]) -> str:
-    """Return a heading path in its written form: `A > B`."""
-    return " > ".join(chunk_path)
+    """Return a heading path in its written form, `A > B`, without the anchors that site generators take at the end of a heading."""
+    return HEADING_SEPARATOR.join(without_attributes(heading) or heading for heading in chunk_path)
 
 
 def _next(directory: str, names: Sequence[str], after: str | None) -> list[str]:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from knowledge.errors import TooMuchWork
 from knowledge.pages.document import Document, Heading, anchors
+from knowledge.pages.markdown.inline import without_attributes
 from mcp_server.web.markdown.known_links import LookUp, RendersApart, rendered
 from mcp_server.web.markdown.page_parts import PageSlice, starts_of
 from mcp_server.web.markdown.rendered_page import PageLinks, RenderedBlock, RenderedPage
@@ -99,7 +100,7 @@ def title_heading(document: Document) -> Heading | None:
     """Return the heading that the text begins with if it says the page's title, which is shown above the text already."""
     first = document.headings[0] if document.headings else None
     begins = document.blocks and first is not None and document.blocks[0].start + 1 == first.line
-    return first if begins and first and first.level == 1 and first.text == document.title else None
+    return first if begins and first and first.level == 1 and without_attributes(first.text) == document.title else None
 
 
 def source_blocks(part: PagePart) -> Sequence[RenderedBlock]:

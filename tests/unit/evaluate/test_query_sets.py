@@ -135,6 +135,7 @@ def test_a_section_is_named_by_heading_or_path_and_includes_its_subsections() ->
     assert lies_in(_At("a.md", "Deploy > Rolling back"), place)
     assert lies_in(_At("a.md", "Deploy > Rolling Back > Secrets"), place)
     assert lies_in(_At("a.md", "Deploy > Rolling back"), Relevant("a", "Deploy > Rolling back"))
+    assert lies_in(_At("a.md", "Deploy > Rolling back"), Relevant("a.md", "Deploy {#deploy} > Rolling back"))
     assert lies_in(_At("a.md", ""), Relevant("a"))
     assert not lies_in(_At("a.md", "Deploy"), place)
     assert not lies_in(_At("a.md", "Rolling back again"), place)

@@ -268,6 +268,15 @@ async def test_a_caller_that_continues_has_seen_the_links(tmp_path: Path) -> Non
     assert (list(reading.links), list(reading.backlinks)) == ([], [])
 
 
+@pytest.mark.parametrize("mark", ["{#a .wide}", "{/*a*/}"])
+async def test_an_outline_names_headings_without_the_anchors_of_a_site_generator(tmp_path: Path, mark: str) -> None:
+    text = f"# A {mark}\n\none\n\n## B {mark}\n\ntwo\n"
+    circles, _ = await tiers_over(tmp_path, **{"a.md": text})
+    reading = await circles.read("a.md")
+    assert (reading.title, [line.section for line in reading.outline]) == ("A", ["A", "A > B"])
+    assert "two" in ((await circles.read("a.md", section="A > B")).text or "")
+
+
 async def test_a_section_comes_with_the_outline_of_what_lies_in_it(tmp_path: Path) -> None:
     text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\nfour\n"
     circles, _ = await tiers_over(tmp_path, **{"a.md": text})
