@@ -210,8 +210,9 @@ def whole(base: KnowledgeBase) -> Search:
     questions, ranker = Questions(base.index, near), Ranker(base.index, base.engines)
 
     async def search(query: str) -> Sequence[str]:
-        names = await base.index.named(query, limit=20)
-        ranking = await ranker.rank(await questions.ask(query), names, SearchScope(None, Filters()), room=SHOWN)
+        question = await questions.ask(query)
+        names = await base.index.named(query, limit=20) or await base.index.named(question.corrected or "", limit=20)
+        ranking = await ranker.rank(question, names, SearchScope(None, Filters()), room=SHOWN)
         return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
 
     return search

@@ -141,7 +141,8 @@ class Questions:
             tuple(completions),
             known,
             gap,
-            phrase_of(query),
+            # No page has a word that is surely misspelt, so none has the question as it was typed.
+            phrase_of(corrected or query),
         )
 
     async def languages(self) -> Sequence[str]:

@@ -217,3 +217,18 @@ async def test_a_question_is_unspaced_if_half_of_its_words_are_pieces_of_a_scrip
     query: str, *, unspaced: bool
 ) -> None:
     assert (await asked(query, "a page")).is_unspaced is unspaced
+
+
+async def test_a_misspelt_sentence_is_looked_for_as_it_was_meant() -> None:
+    """No page has the misspelt word, so none has the sentence as it was typed."""
+    store = MemoryIndexStore()
+    await store.begin(IDENTITY)
+    await store.apply([page("a.md", "cannot open the archive file")], fence=1)
+
+    async def near(_index: IndexStore, word: str) -> list[Candidate]:
+        return [Candidate("archive", 0.95)] if word == "archve" else []
+
+    question = await Questions(store, near).ask("Cannot open the archve file")
+    assert question.corrected == "Cannot open the archive file"
+    assert question.phrase is not None
+    assert question.phrase.is_in("It prints: cannot open the archive file.")
