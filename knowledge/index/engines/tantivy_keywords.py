@@ -82,6 +82,8 @@ class TantivyKeywordIndex:
         self._schemas = _schema("text"), _schema("text", "names")
         self._opening = threading.Lock()
         self._reading: _Reading | None = None
+        self._searched = False
+        """Whether anything was searched since the last catch-up."""
 
     async def catch_up(self, store: IndexStore) -> int:
         """Add the store's rows that this index lacks, and return how many were written or removed.
@@ -117,8 +119,9 @@ class TantivyKeywordIndex:
             await anyio.to_thread.run_sync(work.finish)
         finally:
             work.abandon()
-        if self._reading is not None:
+        if self._searched:
             # Now, because closing one searcher and opening another would more than double the time of the next search.
+            self._searched = False
             await anyio.to_thread.run_sync(self._current)
         return work.taken
 
@@ -163,7 +166,7 @@ class TantivyKeywordIndex:
     def _search(
         self, terms: Sequence[QueryTerm], limit: int, docs: frozenset[int] | None, by: PageField | None
     ) -> list[Scored]:
-        reading = self._current()
+        reading, self._searched = self._current(), True
         if reading is None:
             return []
         try:

@@ -329,16 +329,27 @@ def page_segments(folder: Path) -> set[str]:
 async def test_no_search_waits_until_what_was_taken_in_is_opened(
     store: MemoryIndexStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Opening it, and closing what was open before, takes longer than a search."""
+    """Opening it, and closing what was open before, takes longer than a search. Without searches nothing is opened."""
     index = TantivyKeywordIndex(tmp_path, terms_of, names_of)
     await store.apply(PAGES, fence=1)
     await index.catch_up(store)
-    assert index._reading is None, "nobody has searched: a process that only indexes opens nothing"
+    assert index._reading is None
     assert await found(index, "sky")
     await store.apply([page("d.md", "a new sky")], fence=1)
     await index.catch_up(store)
-    monkeypatch.setattr(index, "_opened", None)
-    assert len(await found(index, "sky")) == 4
+    opened = index._reading
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "_opened", None)
+        assert len(await found(index, "sky")) == 4
+    for text in ("a sky", "the sky"):
+        await store.apply([page("e.md", text)], fence=1)
+        await index.catch_up(store)
+    assert opened is not index._reading, "the first of two changes after a search"
+    opened = index._reading
+    await store.apply([page("f.md", "one more sky")], fence=1)
+    await index.catch_up(store)
+    assert opened is index._reading
+    assert len(await found(index, "sky")) == 6
 
 
 async def test_single_changes_do_not_rewrite_the_whole_index(store: MemoryIndexStore, tmp_path: Path) -> None:
