@@ -36,6 +36,8 @@ NEGATIONS = frozenset({"un", "in", "im", "il", "ir", "dis", "non", "mis", "de", 
 MOST_FORMS = 20
 VOCABULARY_S = 10.0
 """The shortest time between two loads of the vocabulary while files keep changing: loading a large one takes 0.1 s."""
+REMEMBERED_WORDS = 10_000
+"""Unknown words whose candidates are cached: pages may not change for weeks, while new words are asked every day."""
 SURE = 0.77
 """The probability from which the candidate replaces the word in the question."""
 SURE_IN_OTHER_SCRIPTS = 0.92
@@ -336,5 +338,7 @@ class Vocabularies:
             self._stale_from = anyio.current_time() + VOCABULARY_S
         # A search with the same error is often repeated, by its next pages and by other callers.
         if word not in self._found:
+            if len(self._found) >= REMEMBERED_WORDS:
+                self._found.clear()
             self._found[word] = () if self._is_usual_word(word) else self._known.near(word)
         return self._found[word]

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowledge.search.query import corrections
 from knowledge.search.query.analysis import words
-from knowledge.search.query.corrections import Vocabulary, corrected_query
+from knowledge.search.query.corrections import Vocabularies, Vocabulary, corrected_query
+from tests.contract.index.test_index_store import IDENTITY, page
+from tests.support.state.memory.index import MemoryIndexStore
 
 
 def distance(a: str, b: str) -> int:
@@ -147,3 +150,16 @@ def test_misspelt_words_are_replaced_where_they_are_and_others_added(
     query: str, best: dict[str, str], corrected: str
 ) -> None:
     assert corrected_query(query, best) == corrected
+
+
+async def test_candidates_of_no_more_than_some_words_are_kept_while_no_page_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corrections, "REMEMBERED_WORDS", 8)
+    store, vocabularies = MemoryIndexStore(), Vocabularies()
+    await store.begin(IDENTITY)
+    await store.apply([page("a.md", "archive")], fence=1)
+    for number in range(50):
+        await vocabularies.near(store, f"unknown{number}")
+        assert len(vocabularies._found) <= 8
+    assert [near.word for near in await vocabularies.near(store, "archve")] == ["archive"]
