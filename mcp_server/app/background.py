@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from knowledge.errors import KnowledgeError, StorageError
 from knowledge.index.store.sqlite import SqliteIndexStore
+from mcp_server.app.allocator import trim_regularly
 from mcp_server.app.head_moves import moves_of, record_after_move
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, utc_now
 from mcp_server.app.settings.settings import Settings
@@ -92,6 +93,7 @@ class Background:
     def start(self, tasks: TaskGroup) -> None:
         """Start everything in `tasks`. It ends when `tasks` is cancelled."""
         settings, model = self.settings, self.settings.provider
+        tasks.start_soon(trim_regularly)
         tasks.start_soon(self.shorten_old_texts)
         tasks.start_soon(self.tidy)
         if self.base.copy is None:

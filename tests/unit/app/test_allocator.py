@@ -37,6 +37,43 @@ print(resident() - before)
 """
 
 
+# Every hundredth block stays, so no pool can shrink.
+BETWEEN = """
+import ctypes
+from pathlib import Path
+
+import anyio
+
+from mcp_server.app import allocator
+
+c = ctypes.CDLL(None)
+c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+
+
+def resident():
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+async def trimmed():
+    allocator.TRIM_S = 0.01
+    with anyio.move_on_after(0.5):
+        await allocator.trim_regularly()
+
+
+before = resident()
+blocks = [c.malloc(2_000) for _ in range(40_000)]
+for block in blocks:
+    ctypes.memset(block, 1, 2_000)
+for number, block in enumerate(blocks):
+    if number % 100:
+        c.free(block)
+print(resident() - before)
+anyio.run(trimmed)
+print(resident() - before)
+"""
+
+
 def kept_mb(returned: str) -> float:
     """Return how many of 120 freed megabytes a process still has."""
     done = subprocess.run([sys.executable, "-c", PROGRAM, returned], capture_output=True, text=True, check=True)
@@ -47,3 +84,11 @@ def kept_mb(returned: str) -> float:
 def test_freed_blocks_go_back_to_the_system() -> None:
     assert kept_mb("no") > 60, "the program shows what happens otherwise"
     assert kept_mb("yes") < 20
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this C library has its own way to free memory")
+def test_what_is_free_between_used_blocks_goes_back_regularly() -> None:
+    done = subprocess.run([sys.executable, "-c", BETWEEN], capture_output=True, text=True, check=True)
+    kept, left = map(float, done.stdout.split())
+    assert kept > 60, "glibc alone keeps all of it"
+    assert left < 30
