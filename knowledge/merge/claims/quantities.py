@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from knowledge.merge.claims.lexicon import UNCLEAR, UNITS
@@ -19,6 +19,8 @@ APPROXIMATE = 0.10
 """Two figures, one of them approximate, agree when they differ by at most this share: "about 3 MB", "roughly 3.1 MB"."""
 CONVERTED = 0.016
 """The loss allowed in a conversion: a month is 30 days to most people, and 30.44 on average."""
+REMEMBERED = 8_192
+"""Figures whose readings are cached."""
 
 _BY_PARTS = frozenset(("date", "version", "weekday", "clock"))
 """Dimensions whose values are compared part by part; they have no magnitude."""
@@ -53,7 +55,7 @@ class Value:
     """Whether it may be the condition of another value in the statement (`with 5 years of service`, `at 3,000 m`)."""
 
 
-@cache
+@lru_cache(REMEMBERED)
 def readings(figure: str, language: str = "") -> tuple[float, ...]:
     """Return the possible values of the digits: `1,000` is a thousand or one, `1.000,5` is unambiguous."""
     sign = -1.0 if figure[0] in "-\N{MINUS SIGN}" else 1.0
