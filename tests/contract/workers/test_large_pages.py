@@ -28,7 +28,6 @@ from knowledge.state.ports import Delta, IndexPosition
 from knowledge.writing import writer
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
-from tests.contract.protocol.test_server import answers
 from tests.contract.workers.test_hostile_calls import until, workers
 from tests.support.hosts.writers import writing
 from tests.support.knowledge_bases.folders import write
@@ -214,7 +213,9 @@ async def test_a_large_page_is_compared_with_the_written_bytes_in_another_proces
     claim = "The payment service retries a failed call 5 times."
     async with writing(settings, level=3) as host:
         await host.merge("limits.md", f"# Limits\n\n{claim}\n\n{LARGE[2:]}", source="official:limits")
-        await answers(host.client)
+        with anyio.fail_after(60):
+            while "limits.md" not in {hit["path"] for hit in (await host.call("kb_search", query=claim))["hits"]}:  # noqa: ASYNC110  the index tells nobody
+                await anyio.sleep(0.05)
         await host.merge("notes/one.md", f"# Notes\n\n{claim.replace('5', '9')}\n")
         await host.app.services.load_writing().elsewhere.settled()
         (found,) = (await host.call("kb_contradictions"))["contradictions"]
