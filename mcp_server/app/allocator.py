@@ -35,10 +35,10 @@ def return_freed_memory() -> None:
 
 
 async def trim_regularly() -> None:
-    """Give the pages between used blocks back to the system once a minute, for ever; return at once with another C library.
+    """Return memory that is free between used blocks to the system every minute; return at once with another C library.
 
-    Blocks that are kept for long, such as those of caches, lie among the many of a merge or a search. When these are freed, glibc
-    gives back only what is free at the end of a pool. After a minute of work 30 to 40 MB lay between.
+    Long-lived blocks, such as those of caches, lie between the short-lived ones of merges and searches. When those are freed, glibc
+    returns only what is free at the end of a pool. After a minute of work, 30 to 45 MB lay in between.
     """
     try:
         trim = ctypes.CDLL(None).malloc_trim
@@ -46,5 +46,5 @@ async def trim_regularly() -> None:
         return
     while True:
         await anyio.sleep(TRIM_S)
-        # 4 ms, in which other threads wait if they need a large block; 0.3 ms if nothing is free.
+        # Takes up to 4 ms, during which threads that allocate wait; 0.3 ms if there is nothing to return.
         await anyio.to_thread.run_sync(trim, 0)

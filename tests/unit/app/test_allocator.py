@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-# Freeing a large block makes glibc take blocks up to its size from a pool. Small blocks that stay keep the pool from shrinking.
-PROGRAM = """
+BEGINNING = """
 import ctypes, sys
 from pathlib import Path
-from mcp_server.app.allocator import return_freed_memory
 
-if sys.argv[1] == "yes":
-    return_freed_memory()
+import anyio
+
+from mcp_server.app import allocator
+
 c = ctypes.CDLL(None)
 c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 
@@ -23,8 +23,11 @@ c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.
 def resident():
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) / 1024
-
-
+"""
+# Freeing a large block makes glibc take blocks up to its size from a pool. Small blocks that stay keep the pool from shrinking.
+POOLS = """
+if sys.argv[1] == "yes":
+    allocator.return_freed_memory()
 c.free(c.malloc(30 << 20))
 before, blocks = resident(), []
 for _ in range(60):
@@ -39,22 +42,6 @@ print(resident() - before)
 
 # Every hundredth block stays, so no pool can shrink.
 BETWEEN = """
-import ctypes
-from pathlib import Path
-
-import anyio
-
-from mcp_server.app import allocator
-
-c = ctypes.CDLL(None)
-c.malloc.restype, c.malloc.argtypes, c.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
-
-
-def resident():
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) / 1024
-
-
 async def trimmed():
     allocator.TRIM_S = 0.01
     with anyio.move_on_after(0.5):
@@ -76,7 +63,9 @@ print(resident() - before)
 
 def kept_mb(returned: str) -> float:
     """Return how many of 120 freed megabytes a process still has."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM, returned], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BEGINNING + POOLS, returned], capture_output=True, text=True, check=True
+    )
     return float(done.stdout)
 
 
@@ -88,7 +77,7 @@ def test_freed_blocks_go_back_to_the_system() -> None:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this C library has its own way to free memory")
 def test_what_is_free_between_used_blocks_goes_back_regularly() -> None:
-    done = subprocess.run([sys.executable, "-c", BETWEEN], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", BEGINNING + BETWEEN], capture_output=True, text=True, check=True)
     kept, left = map(float, done.stdout.split())
     assert kept > 60, "glibc alone keeps all of it"
     assert left < 30
