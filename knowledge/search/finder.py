@@ -43,7 +43,7 @@ from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_
 from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
-from knowledge.search.tiers import chunk_section, is_tainted
+from knowledge.search.tiers import is_tainted, section_name
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 from knowledge.telemetry.operations import recorded
@@ -183,9 +183,10 @@ class Finder:
         fresh = [seq for seq in ranking.ranked if not earlier or _mark(ranking.rows[seq]) not in earlier]
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
+        sections = {seq: _section(ranking.rows[seq], records) for seq in wanted}
         # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
-        costs = {seq: _cost(ranking.rows[seq]) for seq in wanted}
+        costs = {seq: _cost(ranking.rows[seq], sections[seq]) for seq in wanted}
         pages, shown = self._laid_out(
             *(places.lines, wanted, ranking, records),
             costs=costs,
@@ -202,10 +203,10 @@ class Finder:
         chunks = [
             ShownChunk(
                 row.path,
-                chunk_section(row.section),
+                sections[seq],
                 short=row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS,
             )
-            for row in (ranking.rows[seq] for seq in shown)
+            for seq, row in ((seq, ranking.rows[seq]) for seq in shown)
         ]
         filtered_out = docs is not None and not docs and chosen != Filters(path=place)
         scent = judge(
@@ -240,9 +241,14 @@ class Finder:
         taken = sum(costs[seq] for seq in shown)
         if explain:
             answer = await self._explained(answer, shown, question, ranking, scope, taken=taken)
-        least = SHORTEST_SNIPPET if sure or explain else TELLING_SNIPPET
-        of_hits = [(ranking.rows[seq], scores[ranking.rows[seq].doc]) for seq in shown]
-        return self._with_hits(answer, of_hits, question, taken=taken, least=least)
+        of_hits = [(ranking.rows[seq], sections[seq], scores[ranking.rows[seq].doc]) for seq in shown]
+        return self._with_hits(
+            answer,
+            of_hits,
+            question,
+            taken=taken,
+            least=SHORTEST_SNIPPET if sure or explain else TELLING_SNIPPET,
+        )
 
     async def sections_like(self, text: str, path: str) -> list[tuple[str, tuple[str, ...]]]:
         """Return the indexed sections under `path` whose passages answer `text` best, best first, as page and heading path.
@@ -344,25 +350,25 @@ class Finder:
     def _with_hits(
         self,
         answer: SearchAnswer,
-        chunks: Sequence[tuple[ChunkRow, float]],
+        chunks: Sequence[tuple[ChunkRow, str, float]],
         question: SearchQuestion,
         *,
         taken: int,
         least: int,
     ) -> SearchAnswer:
-        """Return `answer` with `chunks` and their scores as hits, and snippets in the room left, the longest in the first hit.
+        """Return `answer` with `chunks` as hits, each with its section, score and a snippet in the room left, the first the longest.
 
         `taken` are the characters of the hits without snippets.
         """
         room = self._left(answer, taken)
         hits = []
-        for place, (row, score) in enumerate(chunks):
+        for place, (row, section, score) in enumerate(chunks):
             # The heading is in `section` already, unless it is all there is.
             first, _, rest = row.text.partition("\n")
             body = rest.lstrip("\n") if first.lstrip().startswith("#") and rest.strip() else row.text
             shown = snippet(body, question.content, limit_chars=share(place, len(chunks), room, least=least))
             room -= json_length(shown)
-            hits.append(_hit(row, score, shown))
+            hits.append(_hit(row, section, score, shown))
         return replace(answer, hits=hits)
 
     async def _explained(
@@ -474,16 +480,20 @@ def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[i
     return {doc: page_line(document_entry(records[doc]), records[doc].tokens, longest=longest) for doc in known}
 
 
-def _cost(row: ChunkRow) -> int:
+def _section(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> str:
+    return section_name(row.section, records[row.doc].sections if row.doc in records else ())
+
+
+def _cost(row: ChunkRow, section: str) -> int:
     """Return the characters of a chunk's hit without its snippet."""
-    return hit_cost(row.path, chunk_section(row.section), row.title, row.source)
+    return hit_cost(row.path, section, row.title, row.source)
 
 
-def _hit(row: ChunkRow, score: float, shown: str) -> Hit:
+def _hit(row: ChunkRow, section: str, score: float, shown: str) -> Hit:
     """Return the hit of a chunk."""
     return Hit(
         path=row.path,
-        section=chunk_section(row.section),
+        section=section,
         title=row.title,
         snippet=shown,
         score=score,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -456,9 +456,21 @@ def is_tainted(source: str, *, untrusted: bool) -> bool:
     return untrusted or source_kind(source) in FETCHED_KINDS
 
 
-def chunk_section(chunk_path: Sequence[str]) -> str:
-    """Return a heading path in its written form, `A > B`, without the anchors that site generators take at the end of a heading."""
-    return HEADING_SEPARATOR.join(without_attributes(heading) or heading for heading in chunk_path)
+def section_name(path: Sequence[str], sections: Iterable[str]) -> str:
+    """Return a heading path in its written form, `A > B`, without the anchors that site generators read at the end of a heading.
+
+    They stay where they tell it apart from another of the page's `sections`.
+    """
+    written = HEADING_SEPARATOR.join(path)
+    if "{" not in written:
+        return written
+    bare = _without_anchors(path)
+    alike = any(_without_anchors(one.split(HEADING_SEPARATOR)) == bare for one in sections if one != written)
+    return written if alike else bare
+
+
+def _without_anchors(path: Iterable[str]) -> str:
+    return HEADING_SEPARATOR.join(without_attributes(heading) or heading for heading in path)
 
 
 def _next(directory: str, names: Sequence[str], after: str | None) -> list[str]:
@@ -554,4 +566,7 @@ def _outline(document: Document, lines: range | None) -> list[OutlineLine]:
     while len(headings) > MOST_OUTLINE and level > 1:
         headings = tuple(h for h in headings if h.level < level)
         level -= 1
-    return [OutlineLine(chunk_section(h.path), h.level, h.line, lengths[h.line]) for h in headings[:MOST_OUTLINE]]
+    sections = [HEADING_SEPARATOR.join(h.path) for h in document.headings]
+    return [
+        OutlineLine(section_name(h.path, sections), h.level, h.line, lengths[h.line]) for h in headings[:MOST_OUTLINE]
+    ]

@@ -405,6 +405,13 @@ async def test_a_title_or_heading_is_found_without_its_attributes_for_a_site_gen
     assert answer.scent.level == "sufficient"
 
 
+async def test_a_hit_names_a_section_so_that_it_can_be_read(tmp_path: Path) -> None:
+    page = "# A\n\n## Options {#client}\n\nRetry the zebra.\n\n## Options {#server}\n\nGraze the giraffe.\n"
+    base = Base(write(tmp_path / "kb", {"a.md": page}))
+    await base.index_all()
+    assert (await base.finder.search("giraffe")).hits[0].section == "A > Options {#server}"
+
+
 async def test_of_pages_with_the_same_alias_the_one_about_it_comes_first(tmp_path: Path) -> None:
     front = "---\naliases: [undo]\n---\n"
     pages = {

@@ -277,6 +277,15 @@ async def test_an_outline_names_headings_without_the_anchors_of_a_site_generator
     assert "two" in ((await circles.read("a.md", section="A > B")).text or "")
 
 
+async def test_anchors_are_shown_where_they_tell_sections_apart(tmp_path: Path) -> None:
+    text = "# A\n\n## Options {#client}\n\none\n\n## Options {#server}\n\ntwo\n\n## Limits {#limits}\n\nthree\n"
+    circles, _ = await tiers_over(tmp_path, **{"a.md": text})
+    _, client, server, limits = (await circles.read("a.md")).outline
+    assert (client.section, server.section) == ("A > Options {#client}", "A > Options {#server}")
+    assert limits.section == "A > Limits"
+    assert "two" in ((await circles.read("a.md", section=server.section)).text or "")
+
+
 async def test_a_section_comes_with_the_outline_of_what_lies_in_it(tmp_path: Path) -> None:
     text = "# A\n\none\n\n## B\n\ntwo\n\n### C\n\nthree\n\n## D\n\nfour\n"
     circles, _ = await tiers_over(tmp_path, **{"a.md": text})
