@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from knowledge.pages.markdown.blocks import scan
-from knowledge.search.query.analysis import is_part_of_a_run, tokens, words
+from knowledge.search.query.analysis import folded_in_place, is_anywhere_in_a_run, is_part_of_a_run, tokens, words
 
 ELLIPSIS = "..."
 SHORTEST_STEM = 4
@@ -74,23 +74,45 @@ def _units(text: str, asked: Sequence[str]) -> list[_Unit]:
         for block in scan(lines).blocks:
             if block.kind in ("fence", "code"):
                 code.update(range(block.start, block.end))
-    by_start: dict[str, list[tuple[int, str]]] = {}
-    for index, word in enumerate(asked):
-        by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
-    # Most sentences have none of the words; a look for the beginnings in the whole text shows which.
-    places = sorted(_places(text.lower(), by_start)) if text.isascii() else None
+    words_in = _AskedWords(text, asked)
     units: list[_Unit] = []
     at = 0
     for number, line in enumerate(lines):
         starts = [0] if number in code else [0, *(found.end() for found in _SENTENCE_END.finditer(line))]
         for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
-            part = line[start:end]
-            if part.strip():
-                may_hit = places is None or bisect_left(places, at + start) < bisect_left(places, at + end)
-                hits = _hits(part, by_start) if may_hit else frozenset()
-                units.append(_Unit(at + start, at + start + len(part.rstrip()), hits))
+            part = line[start:end].rstrip()
+            if part:
+                units.append(_Unit(at + start, at + start + len(part), words_in.part(at + start, at + end)))
         at += len(line) + 1
     return units
+
+
+class _AskedWords:
+    """Finds the question's words in parts of a text.
+
+    Most parts have none of them: where their beginnings are in the whole text shows which parts need a closer look.
+    """
+
+    def __init__(self, text: str, asked: Sequence[str]) -> None:
+        self._text, self._folded = text, folded_in_place(text)
+        # What is cut out of a script without spaces is in each part that has it.
+        self._cut = [] if self._folded is None else [one for one in enumerate(asked) if is_anywhere_in_a_run(one[1])]
+        self._by_start: dict[str, list[tuple[int, str]]] = {}
+        for index, word in enumerate(asked):
+            if (index, word) not in self._cut:
+                self._by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
+        self._places = [] if self._folded is None else sorted(set(_places(self._folded, self._by_start)))
+
+    def part(self, start: int, end: int) -> frozenset[int]:
+        """Return the numbers of the question's words in `text[start:end]`, in any inflection with the same beginning."""
+        if self._folded is None:
+            return _hits(self._text[start:end], self._by_start)
+        here = self._places[bisect_left(self._places, start) : bisect_left(self._places, end)]
+        hits = _hits(_runs_at(self._text, here, start, end), self._by_start) if here else frozenset()
+        if self._cut:
+            part = self._folded[start:end]
+            hits |= {index for index, word in self._cut if word in part}
+        return hits
 
 
 def _places(text: str, beginnings: Iterable[str]) -> Iterator[int]:
@@ -100,6 +122,19 @@ def _places(text: str, beginnings: Iterable[str]) -> Iterator[int]:
         while place >= 0:
             yield place
             place = text.find(beginning, place + 1)
+
+
+def _runs_at(text: str, places: Sequence[int], start: int, end: int) -> str:
+    """Return what stands between spaces around the places in `text[start:end]`: `words` of it are the words there."""
+    runs: list[str] = []
+    at = start
+    for place in places:
+        if place >= at:
+            begin = text.rfind(" ", at, place) + 1 or at
+            at = text.find(" ", place, end)
+            at = at if at >= 0 else end
+            runs.append(text[begin:at])
+    return " ".join(runs)
 
 
 def _hits(text: str, by_start: dict[str, list[tuple[int, str]]]) -> frozenset[int]:

@@ -18,7 +18,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, filterfalse
 from typing import TypeVar
 
@@ -34,6 +34,7 @@ CACHED_STEMS = 100_000
 """Stems cached per language; computing one takes several times as long as looking it up."""
 CACHED_RUNS = 98_304
 LONGEST_CACHED_RUN = 40
+CACHED_TOKENS = 16_384
 BEGINNING_LETTERS = 5
 MOST_REMEMBERED = 16_000_000
 """Characters of text whose words are cached during a long run: those of a portion for the keyword index, and what is
@@ -70,6 +71,8 @@ _CLUSTER = re.compile(
     re.DOTALL,
 )
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_RUN = re.compile(f"[{_UNSPACED}]+")
+_LETTER_OUTSIDE_ASCII = re.compile(r"(?![\x00-\x7f])[^\W\d_]")
 _PUNCTUATION = ".,;:!?()[]{}\"'*`"
 """Characters around words, without those that can be part of a word (`_`, `+`, `#`)."""
 _JOINERS = re.compile(r"[._+#-]+")
@@ -85,8 +88,20 @@ _POINTS = dict.fromkeys(chain(range(0x0591, 0x05BE), range(0x0610, 0x061B), rang
 _POINTED = re.compile("[\u0590-\u06ff\u093c]")
 _ONE_LETTER = str.maketrans("\u06cc\u0649\u06a9\u0622\u0623\u0625", "\u064a\u064a\u0643\u0627\u0627\u0627")
 """Letters of Arabic and Persian that people and keyboards use interchangeably."""
-_INVISIBLE = ("\u00ad", "\u200d")
-"""Soft hyphen and zero-width joiner, which only affect how a word is drawn."""
+_COMPOSED = {
+    # Soft hyphen and zero-width joiner, which only affect how a word is drawn.
+    "\u00ad": "",
+    "\u200d": "",
+    # What NFKC makes of the signs that are most frequent in French, Japanese and Chinese.
+    "\u00a0": " ",
+    "\u2026": "...",
+    "\uff08": "(",
+    "\uff09": ")",
+    "\uff1a": ":",
+    "\uff01": "!",
+    "\uff1f": "?",
+    "\uff0c": ",",
+}
 _TONAL = frozenset({"vi"})
 """Languages with a second term for each word that has marks."""
 _TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
@@ -129,9 +144,25 @@ def _composed(text: str) -> str:
     """Return `text` in NFKC, without invisible characters."""
     if text.isascii():
         return text
-    for sign in _INVISIBLE:
-        text = text.replace(sign, "")
-    return unicodedata.normalize("NFKC", text)
+    for sign, composed in _COMPOSED.items():
+        text = text.replace(sign, composed)
+    # Most texts are composed now, and to look takes a twentieth of the time.
+    return text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+
+
+def folded_in_place(text: str) -> str | None:
+    """Return `text` case-folded if all its `words` stand in it letter by letter, each at its own place; None if some may not."""
+    if text.isascii():
+        return text.lower()
+    folded = text.casefold()
+    return folded if len(folded) == len(text) and all(map(_stays_as_it_is, set(folded))) else None
+
+
+@lru_cache(maxsize=16_384)
+def _stays_as_it_is(sign: str) -> bool:
+    if unicodedata.combining(sign) or "\u1100" <= sign <= "\u11ff":
+        return False  # it is composed with the letter before it
+    return (unicodedata.is_normalized("NFKC", sign) and sign not in _COMPOSED) or bool(_COMPOSED.get(sign))
 
 
 def remember_words(text: str) -> Sequence[str]:
@@ -213,7 +244,7 @@ def _words_of_run(run: str) -> tuple[str, ...]:
         found = _SPACED_TOKEN.findall(run)
     else:
         return tuple(chain.from_iterable(map(_of_rare_script, _TOKEN.findall(run))))
-    return _expanded(found[0]) if len(found) == 1 else tuple(chain.from_iterable(map(_expanded, found)))
+    return _expanded(found[0]) if len(found) == 1 else tuple(chain.from_iterable(map(_of_tokens.__getitem__, found)))
 
 
 def _groups_of_token(token: str) -> Sequence[tuple[str, ...]]:
@@ -283,6 +314,25 @@ def is_part_of_a_run(word: str) -> bool:
     return _IS_UNSPACED.match(word) is not None
 
 
+def is_anywhere_in_a_run(word: str) -> bool:
+    """Return whether each text that has the letters of `word` in a row has it as a word.
+
+    That is so in Chinese, Japanese and Korean, and not in Thai, Lao, Khmer and Burmese, where a sign may belong to the letter before.
+    """
+    return is_part_of_a_run(word) and not _STACKED.match(word)
+
+
+def has_letters_outside_ascii(text: str) -> bool:
+    """Return whether `text` has a letter outside ASCII."""
+    return not text.isascii() and _LETTER_OUTSIDE_ASCII.search(text) is not None
+
+
+def around_runs(text: str) -> tuple[str, str]:
+    """Return `text` as `words` reads it, and the same with one word that nobody asks for in place of each run without spaces."""
+    composed = _composed(text)
+    return composed, _RUN.sub(f" {_BEGINNING_MARK} ", composed)
+
+
 def _expanded(token: str) -> tuple[str, ...]:
     """Return the word, then the parts if it is an identifier, without those longer than `LONGEST_WORD`."""
     if token.isalpha() and (token.islower() or token.istitle()) and token.isascii():
@@ -329,6 +379,8 @@ def _clusters_together(run: str) -> tuple[str, ...]:
 
 
 _words_of_runs = _Memory(_words_of_run, CACHED_RUNS, LONGEST_CACHED_RUN)
+_of_tokens = _Memory(_expanded, CACHED_TOKENS, LONGEST_CACHED_RUN)
+"""The words of the parts of addresses and other runs: they repeat, even where the whole run is too long to be cached."""
 
 
 def _with_tone(word: str) -> str:
@@ -349,7 +401,7 @@ _toned_words = _Memory(_with_tone, CACHED_STEMS, LONGEST_WORD)
 def _beginning(word: str) -> str:
     if len(word) < BEGINNING_LETTERS or _IS_UNSPACED.match(word) or not _LETTERS_ONLY.fullmatch(word):
         return ""
-    return _without_accents(word)[:BEGINNING_LETTERS] + _BEGINNING_MARK
+    return without_accents(word)[:BEGINNING_LETTERS] + _BEGINNING_MARK
 
 
 _beginnings = _Memory(_beginning, CACHED_STEMS, LONGEST_WORD)
@@ -364,9 +416,9 @@ def _stems(language: str) -> _Memory[str]:
 def _stemmer(language: str) -> Callable[[str], str]:
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None:
-        return _without_accents
+        return without_accents
     if algorithm not in Stemmer.algorithms():
-        return _without_accents
+        return without_accents
     # A stemmer object stores its current word, so threads must not share one.
     of_thread = threading.local()
 
@@ -374,15 +426,15 @@ def _stemmer(language: str) -> Callable[[str], str]:
         if not word.isascii():
             word = word.translate(_POINTS) or word
         if not word.isalpha():
-            return _without_accents(word)
+            return without_accents(word)
         if not hasattr(of_thread, "stemmer"):
             of_thread.stemmer = Stemmer.Stemmer(algorithm, 0)  # without its own cache: `_stems` is one
-        return _without_accents(str(of_thread.stemmer.stemWord(word)))
+        return without_accents(str(of_thread.stemmer.stemWord(word)))
 
     return term
 
 
-def _without_accents(word: str) -> str:
+def without_accents(word: str) -> str:
     """Return `word` with bare Latin and Greek letters; in other scripts marks distinguish letters and stay."""
     if word.isascii():
         return word

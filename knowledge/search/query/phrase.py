@@ -25,6 +25,7 @@ class Phrase:
     def __init__(self, text: str) -> None:
         self._text = text
         self._runs = sorted(set(_RUN.findall(text)), key=len, reverse=True)
+        self._without_case = [run for run in self._runs if run.upper() == run.lower()]
         # Not inside of a longer word; but where words are written without spaces, letters on both sides say nothing.
         before = r"(?<!\w)" if text[0].isascii() and (text[0].isalnum() or text[0] == "_") else ""
         after = r"(?!\w)" if text[-1].isascii() and (text[-1].isalnum() or text[-1] == "_") else ""
@@ -35,8 +36,10 @@ class Phrase:
 
     def is_in(self, text: str) -> bool:
         """Return whether `text` has it."""
-        folded = text.casefold()
         # Few texts have all of its words, and looking for these is fast.
+        if not all(run in text for run in self._without_case):
+            return False
+        folded = text.casefold()
         if not all(run in folded for run in self._runs):
             return False
         return self._pattern.search(_plain(_LINKED.sub("[]", folded))) is not None

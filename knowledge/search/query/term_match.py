@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import beginning, is_stop_word, stem, toned, words
+from knowledge.pages.markdown.language import STOP_WORDS
+from knowledge.search.query.analysis import (
+    around_runs,
+    beginning,
+    has_letters_outside_ascii,
+    is_anywhere_in_a_run,
+    is_part_of_a_run,
+    is_stop_word,
+    stem,
+    toned,
+    without_accents,
+    words,
+)
 from knowledge.state.ports import ChunkRow
 
 STEM_LETTERS = 3
@@ -20,9 +33,12 @@ MOST_STEMMED = 6
 """Different words of a chunk that are stemmed for each prefix; short prefixes such as `con` are everywhere."""
 MOST_PLACES = 24
 """Occurrences of one prefix in a chunk that are examined."""
+KEEPS_FRONTS = frozenset(STOP_WORDS) - {"ar", "id", "nl", "tr"} | {""}
+"""Languages whose stems begin with the letter with which the word begins."""
+WITH_RUNS = frozenset({"ja", "ko", "zh"})
+"""Languages whose texts are mostly runs that need not be cut into words."""
 MOST_BETWEEN = 2
 """Stop words that may stand between two neighbours."""
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LETTERS = re.compile(r"[^\W_]*")
 _GAP = re.compile(r"[\W_]*")
 
@@ -44,63 +60,71 @@ class TermMatcher:
 
     def __init__(self, terms: Sequence[QueryTerm], pairs: Sequence[tuple[str, str]] = ()) -> None:
         self._wanted = [_wanted(term) for term in terms]
-        self._beginnings = tuple(start for term in self._wanted for start in term.beginnings)
         self._pairs = pairs
+        self._weights: dict[str, Sequence[_FormWeights]] = {}
+        self._readings: dict[str, _Readings] = {}
+        self._of_form: dict[str, list[tuple[str, float]]] = {}
+        for term in self._wanted:
+            for form, weight in term.weights.items():
+                self._of_form.setdefault(form, []).append((term.word, weight))
+        self._runs = [form for form in self._of_form if is_anywhere_in_a_run(form)]
+        self._cuts_runs = any(is_part_of_a_run(form) for form in self._of_form.keys() - self._runs)
+        """Whether runs of scripts without spaces must be cut into words to find all forms."""
 
     def match(self, row: ChunkRow) -> ChunkMatch:
         """Return the part of the question that is in the chunk, its headings or its page's title."""
         text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
         # With letters outside ASCII, accents fold and words may have no spaces between them, so the text is taken apart.
-        # Taking all of it apart costs ten times as much as looking for beginnings.
-        if not text.isascii() and any(map(str.isalpha, _NOT_ASCII.findall(text))):
+        # Taking all of it apart costs three times as much as looking for beginnings.
+        if has_letters_outside_ascii(text):
             return self._in_words(text, row.language)
         return self._in_ascii(text.lower(), row.language)
 
     def _in_ascii(self, text: str, language: str) -> ChunkMatch:
         found: dict[str, float] = {}
         places: dict[str, list[tuple[int, int]]] = {}
-        for term in self._wanted:
-            spans = [span for start in term.beginnings if start in text for span in _places(text, start)]
-            if not spans:
-                continue
-            forms = {text[a:b] for a, b in spans[:MOST_PLACES]}
-            weights = {form: max(map(term.weight, (stem(form, language), beginning(form, language)))) for form in forms}
-            if weight := max(weights.values(), default=0.0):
-                found[term.word] = weight
-                places[term.word] = [(a, b) for a, b in spans if weights.get(text[a:b])]
+        for term, weights in zip(self._wanted, self._weights_in(language), strict=True):
+            best = 0.0
+            for start in term.beginnings:
+                for a, b in _places(text, start) if start in text else ():
+                    if weight := weights[text[a:b]]:
+                        best = max(best, weight)
+                        places.setdefault(term.word, []).append((a, b))
+            if best:
+                found[term.word] = best
         having = sum(
             first in places and second in places and _adjacent(text, places[first], places[second], language)
             for first, second in self._pairs
         )
         return ChunkMatch(found, having / max(len(self._pairs), 1))
 
+    def _weights_in(self, language: str) -> Sequence[_FormWeights]:
+        """Return the weights of forms for each wanted term, in a text of that language; chunks have many forms in common."""
+        if language not in self._weights:
+            self._weights[language] = [_FormWeights(term.weights, language) for term in self._wanted]
+        return self._weights[language]
+
     def _in_words(self, text: str, language: str) -> ChunkMatch:
-        of_term: dict[str, list[tuple[str, float]]] = {}
-        stems: list[str] = []
-        others: set[str] = set()
-        for word in words(text):
-            if word.isascii() and not word.startswith(self._beginnings):
-                # A content word that was not asked for: words on either side of it are no neighbours.
-                if not is_stop_word(word, (language,)):
-                    stems.append("")
-            else:
-                stems.append(stem(word, language))
-                others.update((toned(word, language), beginning(word, language)))
-        for term in self._wanted:
-            for form, weight in term.weights.items():
-                of_term.setdefault(form, []).append((term.word, weight))
         found: dict[str, float] = {}
-        for form in others.union(stems) & of_term.keys():
-            for word, weight in of_term[form]:
-                found[word] = max(weight, found.get(word, 0.0))
+        if not self._cuts_runs and (self._runs or language in WITH_RUNS):
+            text, rest = around_runs(text)
+            for form in self._runs:
+                if form in text:
+                    _add(self._of_form[form], found)
+            text = rest
+        if language not in self._readings:
+            self._readings[language] = _Readings(self._of_form, language)
+        read = [one for one in map(self._readings[language].__getitem__, words(text)) if one is not None]
+        for asked in set(read):
+            _add(asked, found)
         if not self._pairs:
             return ChunkMatch(found, 0.0)
         neighbours = {
             (one, other)
-            for first, second in pairwise(stems)
-            if first in of_term and second in of_term
-            for one, _ in of_term[first]
-            for other, _ in of_term[second]
+            for first, second in pairwise(read)
+            if first and second
+            for one, _ in first
+            for other, _ in second
         }
         return ChunkMatch(found, sum(pair in neighbours for pair in self._pairs) / len(self._pairs))
 
@@ -112,9 +136,52 @@ class _WantedTerm(NamedTuple):
     weights: Mapping[str, float]
     beginnings: tuple[str, ...]
 
-    def weight(self, form: str) -> float:
-        """Return the weight of an indexed term, 0 if it does not count as this word."""
-        return self.weights.get(form, 0.0)
+
+class _FormWeights(dict[str, float]):
+    """The weight of each form of a word in a text, by a term's weights; 0 for a form that does not count as the term."""
+
+    def __init__(self, of_term: Mapping[str, float], language: str) -> None:
+        super().__init__()
+        self._of_term, self._language = of_term, language
+
+    def __missing__(self, form: str) -> float:
+        terms = stem(form, self._language), beginning(form, self._language)
+        weight = self[form] = max(self._of_term.get(term, 0.0) for term in terms)
+        return weight
+
+
+class _Readings(dict[str, tuple[tuple[str, float], ...] | None]):
+    """What each word of a text counts as: the question's words with their weights, none of them, or None for a stop word."""
+
+    def __init__(self, of_form: Mapping[str, Sequence[tuple[str, float]]], language: str) -> None:
+        super().__init__()
+        self._of_form, self._language = of_form, language
+        self._stop = STOP_WORDS.get(language, frozenset())
+        # By their first letter most words show that they were not asked for, and to look words up takes most of the time.
+        self._first_letters = {form[:1] for form in of_form}
+        self._looks_up_all = language not in KEEPS_FRONTS
+
+    def __missing__(self, word: str) -> tuple[tuple[str, float], ...] | None:
+        reading: tuple[tuple[str, float], ...] = ()
+        if self._looks_up_all or first_letter(word[:1]) in self._first_letters:
+            asked: dict[str, float] = {}
+            for form in (stem(word, self._language), toned(word, self._language), beginning(word, self._language)):
+                _add(self._of_form.get(form, ()), asked)
+            reading = tuple(asked.items())
+        self[word] = found = reading or (None if word in self._stop else ())
+        return found
+
+
+@lru_cache(maxsize=4_096)
+def first_letter(letter: str) -> str:
+    """Return the first letter of a word as its forms have it: without an accent, and the first one of two (`œ`)."""
+    return without_accents(letter)[:1]
+
+
+def _add(asked: Iterable[tuple[str, float]], found: dict[str, float]) -> None:
+    """Add words with their weights; of a word that is there, the higher weight stays."""
+    for word, weight in asked:
+        found[word] = max(weight, found.get(word, 0.0))
 
 
 def _wanted(term: QueryTerm) -> _WantedTerm:

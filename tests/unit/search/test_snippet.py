@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.search.query.analysis import words
-from knowledge.search.snippet import marked, snippet
+from knowledge.search.snippet import _AskedWords, marked, same_word, snippet
 
 FILLER = "Nothing to see in here. " * 30
 
@@ -80,3 +80,15 @@ def test_a_snippet_is_never_too_long_and_always_from_the_text(text: str, asked: 
 )
 def test_a_word_with_marks_is_marked_as_a_whole(text: str, asked: str) -> None:
     assert [text[start:end] for start, end in marked(text, words(asked))] == [asked]
+
+
+@given(
+    st.text(st.sampled_from("abAB. \n-'éÉßñ\u00a0\u0301\u00ad知設定ーカяЯ\uff11"), max_size=80)
+    | st.text("aกินำ ", max_size=20),
+    st.lists(st.text(st.sampled_from("abéñ知設定ーカя"), max_size=5) | st.text("กินำ", max_size=4), max_size=4),
+)
+def test_looking_at_places_finds_the_words_that_taking_the_text_apart_finds(text: str, asked: list[str]) -> None:
+    known = list(dict.fromkeys(word for one in asked for word in words(one)))
+    there = words(text)
+    found = _AskedWords(text, known).part(0, len(text))
+    assert {known[at] for at in found} == {one for one in known if any(same_word(one, word) for word in there)}

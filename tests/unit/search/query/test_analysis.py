@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from knowledge.search.query import analysis
 from knowledge.search.query.analysis import (
     Analyzer,
     beginning,
+    folded_in_place,
     forget_words,
     is_stop_word,
     remember_words,
@@ -200,3 +203,28 @@ def test_kept_words_are_the_words_and_only_the_newest(monkeypatch: pytest.Monkey
     assert remembered_words(texts[0]) is not remembered_words(texts[0])
     forget_words()
     assert remembered_words(texts[1]) is not kept
+
+
+SIGNS = "a\u0301\u00a0\u2026\uff08\uff09\uff1a\uff01\uff1f\uff0c\uff0e\uff0b\u00ad\u200d"
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from(SIGNS), max_size=60))
+def test_words_are_those_of_the_normalised_text(text: str) -> None:
+    plain = unicodedata.normalize("NFKC", text.replace("\u00ad", "").replace("\u200d", ""))
+    assert words(text) == words(plain)
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Mise à\u00a0Jour : l\u2019été…", "mise à\u00a0jour : l\u2019été…"),
+        ("設定\uff08ファイル\uff09", "設定\uff08ファイル\uff09"),
+        ("Straße", None),  # one letter becomes two
+        ("Cafe\u0301", None),  # two become one
+        ("\uff26ull", None),
+        ("auto\u00admatisch", None),
+        ("\u1112\u1161\u11ab", None),
+    ],
+)
+def test_a_text_is_folded_in_place_only_if_its_words_stand_in_it(text: str, folded: str | None) -> None:
+    assert folded_in_place(text) == folded

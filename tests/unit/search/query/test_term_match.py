@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import beginning, toned
+from knowledge.pages.markdown.language import STOP_WORDS
+from knowledge.search.query.analysis import beginning, stem, toned
 from knowledge.search.query.question import SearchQuestion
-from knowledge.search.query.term_match import TermMatcher
+from knowledge.search.query.term_match import KEEPS_FRONTS, TermMatcher, first_letter
 from knowledge.search.ranking.ranker import Ranking, boost_coverage
 from knowledge.search.ranking.weights import RankingWeights
 from knowledge.state.ports import ChunkRow
@@ -112,3 +113,67 @@ def test_a_passage_with_another_form_of_a_word_has_it_but_less() -> None:
     asked = [QueryTerm("einstellung", (("einstell", 1.0), (beginning("einstellung", "de"), 0.6)))]
     assert TermMatcher(asked).match(row(1, "Das ist einstellbar.", language="de")).words == {"einstellung": 0.6}
     assert TermMatcher(asked).match(row(1, "Das steht fest.", language="de")).words == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "share"),
+    [
+        ("La mise à jour du serveur", "fr", 1.0),
+        ("La mise très tardive à jour", "fr", 0.0),
+        ("Обновление и настройка", "ru", 1.0),
+    ],
+)
+def test_stop_words_with_letters_outside_ascii_stand_between_neighbours_too(
+    text: str, language: str, share: float
+) -> None:
+    asked = {
+        "fr": [QueryTerm("mise", (("mis", 1.0),)), QueryTerm("jour", (("jour", 1.0),))],
+        "ru": [QueryTerm("обновление", (("обновлен", 1.0),)), QueryTerm("настройка", (("настройк", 1.0),))],
+    }[language]
+    pairs = [(asked[0].word, asked[1].word)]
+    assert TermMatcher(asked, pairs).match(row(1, text, language=language)).pairs == share
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("東京都の設定ファイル", "ja", {"東京", "設定"}),
+        ("設‍定", "ja", {"設定"}),
+        ("東に京", "ja", set()),
+        ("The page is called 設定.", "en", {"設定"}),
+        ("设置文件", "zh", set()),
+    ],
+)
+def test_letters_in_a_row_are_found_in_texts_without_spaces(text: str, language: str, found: set[str]) -> None:
+    asked = [QueryTerm(word, ((word, 1.0),)) for word in ("東京", "設定")]
+    assert TermMatcher(asked).match(row(1, text, language=language)).words.keys() == found
+
+
+def test_words_are_found_between_letters_of_a_script_without_spaces() -> None:
+    asked = [QueryTerm("settings", (("set", 1.0),)), QueryTerm("設定", (("設定", 1.0),))]
+    asked.append(QueryTerm("vault", (("vault", 1.0),)))
+    found = TermMatcher(asked, [("settings", "vault")]).match(row(1, "設定(Settings)を開く vault", language="en"))
+    assert found.words == {"settings": 1.0, "設定": 1.0, "vault": 1.0}
+    assert found.pairs == 0.0, "the run between the two is a word"
+
+
+def test_a_sign_that_belongs_to_the_letter_before_makes_another_word() -> None:
+    """A Thai vowel sign may follow two letters; then they are a part of another word."""
+    asked = [QueryTerm("กา", (("กา", 1.0),))]
+    assert TermMatcher(asked).match(row(1, "กา", language="th")).words == {"กา": 1.0}
+    asked = [QueryTerm("กน", (("กน", 1.0),))]
+    assert TermMatcher(asked).match(row(1, "กนิ", language="th")).words == {}
+
+
+def test_a_word_is_found_although_its_stem_begins_in_another_way() -> None:
+    arabic = stem("كتاب", "ar")
+    asked = [QueryTerm("كتاب", ((arabic, 1.0),))]
+    assert stem("الكتاب", "ar") == arabic
+    assert TermMatcher(asked).match(row(1, "هذا الكتاب", language="ar")).words == {"كتاب": 1.0}
+
+
+@pytest.mark.parametrize("language", sorted(KEEPS_FRONTS - {""}))
+def test_in_most_languages_stems_begin_as_the_words_do(language: str) -> None:
+    """By its first letter `TermMatcher` leaves out most words of a text in these languages."""
+    for word in STOP_WORDS[language]:
+        assert stem(word, language)[:1] in {first_letter(word[:1]), ""}, word
