@@ -84,6 +84,8 @@ class Places:
             if match.by != "heading":
                 await self._take(match.path, found)
         target = next(iter(found.values()), None)
+        # A question that is the name of a page may be a folder's, too, but names no other place with a part of it.
+        phrases = _phrases(query, languages) if target is None else _likeliest(query, languages)
         ends = _path_ends(near)
         for said in said_names(query, spoken):
             if target is not None:
@@ -94,7 +96,7 @@ class Places:
             found = {target.path: target, **found}
         elif asks_what_exists(query):
             target = await self._directory(directory)
-        for phrase in _phrases(query, languages):
+        for phrase in phrases:
             if len(found) >= MOST_PLACES:
                 break
             await self._named(phrase, ends, directory, near_at, found)

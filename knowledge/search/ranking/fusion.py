@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,12 +14,12 @@ SAME_SHARE = 0.9
 
 
 class Fused(NamedTuple):
-    """A chunk in the joined list. `ranks` has its place, from 1, in every list that was joined; None where it is absent."""
+    """A chunk in the joined list. `ranks` has its place, from 1, in every list that was joined by rank; None where it is absent."""
 
     seq: int
     doc: int
     score: float
-    ranks: tuple[int | None, ...]
+    ranks: tuple[int | None, ...] = ()
 
 
 def fuse(lists: Sequence[Sequence[Scored]]) -> list[Fused]:
@@ -59,12 +58,16 @@ def collapse(ranked: Sequence[tuple[int, int, str]]) -> list[int]:
     """
     kept: list[int] = []
     words_of_kept: dict[int, list[frozenset[str]]] = {}
-    several = {doc for doc, count in Counter(doc for _, doc, _ in ranked).items() if count > 1}
+    docs = [doc for _, doc, _ in ranked]
+    several = {doc for doc in docs if docs.count(doc) > 1} if len(set(docs)) < len(docs) else set[int]()
     for seq, doc, text in ranked:
         if doc in several:
             words = frozenset(text.casefold().split())
             better = words_of_kept.setdefault(doc, [])
-            if any(_same(words, other) for other in better):
+            # Only sets of nearly the same size can be the same; this saves most comparisons.
+            size = len(words)
+            near = [other for other in better if SAME_SHARE * size <= len(other) and SAME_SHARE * len(other) <= size]
+            if any(_same(words, other) for other in near):
                 continue
             better.append(words)
         kept.append(seq)
@@ -72,7 +75,5 @@ def collapse(ranked: Sequence[tuple[int, int, str]]) -> list[int]:
 
 
 def _same(one: frozenset[str], other: frozenset[str]) -> bool:
-    if min(len(one), len(other)) < SAME_SHARE * max(len(one), len(other)):
-        return False  # too different in size; saves most intersections
     common = len(one & other)
     return common >= SAME_SHARE * (len(one) + len(other) - common)

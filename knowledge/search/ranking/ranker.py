@@ -149,6 +149,8 @@ class _EngineResults:
     another."""
     rows: Mapping[int, ChunkRow] = field(default_factory=dict)
     """The chunks that were read on the way."""
+    verbatim: frozenset[int] = frozenset()
+    """The chunks found by words that have the question as it was written."""
 
 
 class Ranker:
@@ -172,12 +174,10 @@ class Ranker:
         if scope.docs is not None and not scope.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
         weights = weights or await self._weights()
-        found = await self._search(question, scope, weights)
+        found = await self._search(question, scope, weights, named=bool(names))
         if _meaning_leads(question, found.embedded):
             weights = weights.across_languages()
-        verbatim, read = await self._verbatim(question, found) if found.signals else (frozenset[int](), found.rows)
-        # Among equals those with the words come first: a single page with a rare word is probably meant.
-        fused = sorted(found.fused, key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
+        fused = found.fused
         exact: list[int] = []
         places = {hit.doc: place for place, hit in reversed(list(enumerate(fused)))} if names else {}
         for match in nearest_first(names, lambda match: places.get(match.doc, len(fused)))[:MOST_NAMED]:
@@ -185,9 +185,12 @@ class Ranker:
             if seq and seq not in exact:
                 exact.append(seq)
         # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
-        first = sorted(fused, key=lambda hit: hit.seq not in verbatim)[: max(room, COVERAGE_CHUNKS) + SPARE]
-        ordered = [*exact, *(hit.seq for hit in first if hit.seq not in exact)][: max(room, COVERAGE_CHUNKS) + SPARE]
-        rows = await self._rows(ordered, read)
+        most = max(room, COVERAGE_CHUNKS) + SPARE
+        first = (
+            [*(hit for hit in fused if hit.seq in found.verbatim), *fused[:most]] if found.verbatim else fused[:most]
+        )
+        ordered = list(dict.fromkeys((*exact, *(hit.seq for hit in first))))[:most]
+        rows = await self._rows(ordered, found.rows)
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
         # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
         best = (fused[0].score if fused else 0.0) or 1.0
@@ -202,19 +205,19 @@ class Ranker:
             return ranking
         looked_at = frozenset(ordered[: COVERAGE_CHUNKS + SPARE])
         examined = [seq for seq in ranked if seq in looked_at][:COVERAGE_CHUNKS]
-        return boost_coverage(ranking, question, weights, best=examined, verbatim=verbatim)
+        return boost_coverage(ranking, question, weights, best=examined, verbatim=found.verbatim)
 
     async def _verbatim(
-        self, question: SearchQuestion, found: _EngineResults
+        self, question: SearchQuestion, found: Sequence[Scored]
     ) -> tuple[frozenset[int], Mapping[int, ChunkRow]]:
-        """Return the chunks found by words that have the question as it was written, and the rows that were read.
+        """Return those of the chunks that have the question as it was written, and the rows that were read.
 
         A long chunk, or one on a long page, that has an identifier or a line of an error message once, is far down by BM25.
         """
         if question.phrase is None:
-            return frozenset(), found.rows
-        listed = [hit.seq for hit in found.keyword]
-        rows = {**found.rows, **await self._rows(listed, found.rows)}
+            return frozenset(), {}
+        listed = [hit.seq for hit in found]
+        rows = await self._rows(listed, {})
         having = [
             row
             for seq in listed
@@ -223,7 +226,9 @@ class Ranker:
         few = len({row.doc for row in having}) <= MOST_VERBATIM
         return frozenset(row.seq for row in having) if few else frozenset(), rows
 
-    async def _search(self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights) -> _EngineResults:
+    async def _search(
+        self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights, *, named: bool
+    ) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
         engines = await self._engines()
         keyword: Sequence[Scored] = ()
@@ -266,11 +271,16 @@ class Ranker:
         meaning_leads = _meaning_leads(question, embedded)
         if not engines.ours:
             fused = fuse([() if meaning_leads else keyword, vectors])
+            # Among equals those with the words come first: a single page with a rare word is probably meant.
+            fused.sort(key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
             return _EngineResults(keyword, vectors, fused, tuple(notes), embedded)
         weights = weights.across_languages() if meaning_leads else weights
-        joining = _Joining(self._index, engines, scope, question, embedded, weights)
+        verbatim, rows = await self._verbatim(question, keyword)
+        joining = _Joining(
+            self._index, engines, scope, question, embedded, weights, bool(named or verbatim), rows=dict(rows)
+        )
         fused, signals = await joining.joined(keyword, vectors, pages, names)
-        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows)
+        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows, verbatim)
 
     async def _rows(self, seqs: Sequence[int], read: Mapping[int, ChunkRow]) -> Mapping[int, ChunkRow]:
         """Return the rows of those of the chunks that still exist; `read` were read a moment ago."""
@@ -319,8 +329,10 @@ class _Joining:
     question: SearchQuestion
     embedded: Embedded | None
     weights: RankingWeights
-    rows: dict[int, ChunkRow] = field(default_factory=dict)
-    """The chunks that were read to learn from them."""
+    as_asked: bool
+    """Whether pages have the question itself, as a name or as it was written: then no other words are looked for."""
+    rows: dict[int, ChunkRow]
+    """The chunks that were read."""
 
     async def joined(
         self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
@@ -332,7 +344,7 @@ class _Joining:
         # single word is what the caller wants; words around it would drown it. In a script without spaces, what chunks share
         # are pieces of a few words, not words.
         learns = words >= FEWEST_TERMS and not self.question.is_unspaced and self.weights.feedback
-        if keyword and learns:
+        if keyword and learns and not self.as_asked:
             best = [seq for seq, _ in signals.ranked(self.weights, words)[:CHUNKS]]
             if added := await self._shared_terms(best):
                 signals.added, signals.learnt_from = added, tuple(best)
@@ -340,12 +352,7 @@ class _Joining:
                 signals.feedback = shares(again)
                 signals.docs.update((hit.seq, hit.doc) for hit in again)
                 await self._add_cosines(signals.docs, signals.cosines)
-        places = [{hit.seq: place for place, hit in enumerate(hits, 1)} for hits in (keyword, vectors)]
-        fused = [
-            Fused(seq, signals.docs[seq], score, (places[0].get(seq), places[1].get(seq)))
-            for seq, score in signals.ranked(self.weights, words)
-        ]
-        return fused, signals
+        return [Fused(seq, signals.docs[seq], score) for seq, score in signals.ranked(self.weights, words)], signals
 
     async def _signals(
         self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
@@ -365,7 +372,7 @@ class _Joining:
 
     async def _shared_terms(self, best: Sequence[int]) -> tuple[QueryTerm, ...]:
         rows = self.rows
-        rows.update(await self.index.chunks(best))
+        rows.update(await self.index.chunks([seq for seq in best if seq not in rows]))
         # In ranked order, so that floating-point sums are the same each time.
         texts = [
             (indexed_text(row.section, row.text)[:MOST_READ], row.language) for seq in best if (row := rows.get(seq))

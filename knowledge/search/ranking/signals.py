@@ -24,7 +24,7 @@ class ChunkSignals:
 
     `keyword`: BM25 of the chunk; `pages` and `names`: BM25 of its whole page, and of the page's names, by document;
     `cosines`: nearness in meaning, -1..1; `feedback`: BM25 for the words that the first chunks share.
-    `docs` maps each chunk that may be shown to its document.
+    `docs` maps each chunk that may be shown to its document, those found by words first, each list best first.
     """
 
     keyword: Mapping[int, float]
@@ -43,7 +43,7 @@ class ChunkSignals:
     _summed: tuple[tuple[RankingWeights, int] | None, dict[int, float]] = field(default=(None, {}), repr=False)
 
     def ranked(self, weights: RankingWeights, words: int) -> list[tuple[int, float]]:
-        """Return chunks and their sums, best first, for a question of `words` words; equal sums are ordered by `seq`.
+        """Return chunks and their sums, best first, for a question of `words` words; equal sums stay in the order of `docs`.
 
         Scores for words count as shares of the best one, because BM25 scores of different questions are not comparable.
 
@@ -57,8 +57,7 @@ class ChunkSignals:
         if self.trust > 0:
             for seq, score in self.feedback.items():
                 sums[seq] = sums.get(seq, 0.0) + self.trust * score
-        # Sorting by `seq` first is twice as fast as sorting by pairs: equal sums keep that order.
-        return sorted(sorted(sums.items()), key=itemgetter(1), reverse=True)
+        return sorted(sums.items(), key=itemgetter(1), reverse=True)
 
     def parts(self, seq: int, weights: RankingWeights, words: int) -> dict[str, float]:
         """Return the summands of a chunk's sum in the last `ranked`, by name."""

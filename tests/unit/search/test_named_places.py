@@ -291,3 +291,23 @@ async def test_a_question_that_says_more_than_a_name_is_judged_by_its_hits(base:
     """`list files of a folder in the browser` was called `sufficient`, because a page is named Browser."""
     scent = (await base.finder.search(query)).scent
     assert not scent.reason.startswith(BY_NAME), scent
+
+
+def test_a_question_that_is_a_name_shows_the_page_and_the_folder_of_that_name_and_no_other_places(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    pages = {
+        "settings.md": "# Settings\n\nHow the program behaves.\n",
+        "settings/colours.md": "# Colours\n\nWhich colours it has.\n",
+        "front-matter/keys.md": "# Keys\n\nThe keys.\n",
+        "notes.md": "# Front matter settings of a page\n\nThe keys that a page may begin with.\n",
+    }
+    base = Base(write(tmp_path_factory.mktemp("names"), pages))
+    asyncio.run(base.index_all())
+    shown = [line.path for line in asyncio.run(base.finder.search("settings")).pages]
+    assert shown == ["settings.md", "settings", "settings/colours.md"]
+    shown = [line.path for line in asyncio.run(base.finder.search("Front matter settings of a page")).pages]
+    assert shown == ["notes.md"]
+    # A question that is no name is still asked for each name in it.
+    shown = [line.path for line in asyncio.run(base.finder.search("where is the front matter of settings")).pages]
+    assert {"front-matter", "settings.md"} <= set(shown)

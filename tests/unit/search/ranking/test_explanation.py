@@ -201,3 +201,25 @@ async def test_an_explained_answer_keeps_to_its_tokens(base: Base, tokens: int) 
     assert answer.explanation is not None
     assert ("note" in answer.explanation) or tokens > 200
     assert answer.explanation.get("hits") or tokens < 1500
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "learnt"),
+    [
+        ("lease holder renews", "", {"index"}),
+        ("holder renews the lease every ten", "", set()),
+        ("lease holder renews", "Leases", set()),
+    ],
+)
+async def test_a_question_that_pages_have_as_it_is_asks_for_no_other_words(
+    base: Base, query: str, name: str, learnt: set[str]
+) -> None:
+    question = await base.questions.ask(query)
+    names = await base.index.named(name, limit=1) if name else ()
+    ranking = await base.ranker.rank(question, names, SearchScope(None, Filters()), room=10)
+    assert ranking.made is not None
+    assert ranking.rows[ranking.ranked[0]].path == "leases.md"
+    if (signals := ranking.made.signals) is None:
+        return  # joined by rank, without a second question
+    assert {term.word for term in signals.added} & {"index"} == learnt
+    assert bool(signals.added) == bool(signals.feedback) == bool(learnt)

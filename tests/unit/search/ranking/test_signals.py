@@ -54,12 +54,12 @@ def test_a_cosine_counts_more_in_a_long_question() -> None:
     assert RankingWeights(cosine=0.0).cosine_for(90) == 0.0
 
 
-def test_shares_are_of_the_best_and_equal_sums_keep_their_numbers_order() -> None:
+def test_shares_are_of_the_best_and_of_equal_sums_the_one_found_first_by_words_comes_first() -> None:
     assert shares([Scored(5, 1, 4.0), Scored(6, 1, 1.0)]) == {5: 1.0, 6: 0.25}
     assert page_shares([Scored(5, 1, 4.0), Scored(9, 1, 2.0), Scored(6, 2, 1.0)]) == {1: 1.0, 2: 0.25}
     assert shares([]) == page_shares([]) == {}
     ranked = ChunkSignals({9: 1.0, 4: 1.0}, {}, {}, {9: 1, 4: 1}).ranked(NOTHING, 1)
-    assert [seq for seq, _ in ranked] == [4, 9]
+    assert [seq for seq, _ in ranked] == [9, 4]
 
 
 def test_a_transformers_list_is_stretched_because_the_scales_of_models_differ() -> None:
