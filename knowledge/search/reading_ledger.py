@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 NUDGE_QUIET_S = 3600.0
 """Seconds before the same place is named again: callers learn to ignore repeated advice."""
-GATHERED_S = 0.05
+GATHERED_S = 0.5
 """Seconds for which the records of searches are collected, to be written together."""
 LAST_FLUSH_S = 1.0
 MOST_REMEMBERED = 2_000

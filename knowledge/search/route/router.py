@@ -126,13 +126,11 @@ class Router:
             return ruled
         if place or (place := await self._place_in(query, seen)):
             return QuestionRoute("navigation", MOST_SURE, f"`{place}` is a place here")
-        if neighbours is None or vector is None:
-            leaning, near = 0.0, []
-        else:
-            leaning, near = neighbours.leaning(vector), neighbours.nearest(vector, MOST_NEAR)
+        leaning = 0.0 if neighbours is None or vector is None else neighbours.leaning(vector)
         own = weighed(seen, leaning)
         if self._second is None or own.confidence >= UNSURE:
             return own
+        near = [] if neighbours is None or vector is None else neighbours.nearest(vector, MOST_NEAR)
         return await self._second.on(query, own, shots(self._team.examples, near))
 
     async def _read_team_examples(self) -> None:
