@@ -95,12 +95,12 @@ class _AskedWords:
 
     def __init__(self, text: str, asked: Sequence[str]) -> None:
         self._text, self._folded = text, folded_in_place(text)
-        # What is cut out of a script without spaces is in each part that has it.
-        self._cut = [] if self._folded is None else [one for one in enumerate(asked) if is_anywhere_in_a_run(one[1])]
+        self._cut: list[tuple[int, str]] = []
+        """Words that are in each part that has their letters: what is cut out of most scripts without spaces."""
         self._by_start: dict[str, list[tuple[int, str]]] = {}
         for index, word in enumerate(asked):
-            if (index, word) not in self._cut:
-                self._by_start.setdefault(word[:SHORTEST_STEM], []).append((index, word))
+            is_cut = self._folded is not None and is_anywhere_in_a_run(word)
+            (self._cut if is_cut else self._by_start.setdefault(word[:SHORTEST_STEM], [])).append((index, word))
         self._places = [] if self._folded is None else sorted(set(_places(self._folded, self._by_start)))
 
     def part(self, start: int, end: int) -> frozenset[int]:

@@ -162,7 +162,8 @@ def folded_in_place(text: str) -> str | None:
 def _stays_as_it_is(sign: str) -> bool:
     if unicodedata.combining(sign) or "\u1100" <= sign <= "\u11ff":
         return False  # it is composed with the letter before it
-    return (unicodedata.is_normalized("NFKC", sign) and sign not in _COMPOSED) or bool(_COMPOSED.get(sign))
+    # Punctuation may change: it is in no word.
+    return bool(_COMPOSED[sign]) if sign in _COMPOSED else unicodedata.is_normalized("NFKC", sign)
 
 
 def remember_words(text: str) -> Sequence[str]:

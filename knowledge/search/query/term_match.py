@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from knowledge.index.ports import QueryTerm
 from knowledge.pages.markdown.language import STOP_WORDS
@@ -59,62 +59,55 @@ class TermMatcher:
     """Finds the words of a question in chunks. Stemming is the slow part, so only words with a matching prefix are stemmed."""
 
     def __init__(self, terms: Sequence[QueryTerm], pairs: Sequence[tuple[str, str]] = ()) -> None:
-        self._wanted = [_wanted(term) for term in terms]
         self._pairs = pairs
-        self._weights: dict[str, Sequence[_FormWeights]] = {}
-        self._readings: dict[str, _Readings] = {}
         self._of_form: dict[str, list[tuple[str, float]]] = {}
-        for term in self._wanted:
-            for form, weight in term.weights.items():
-                self._of_form.setdefault(form, []).append((term.word, weight))
+        for term in terms:
+            # Relative to its best form: the parts of a compound weigh less in a search, but are as much in a chunk as other words.
+            best = max((weight for _, weight in term.alternatives), default=1.0)
+            for form, weight in term.alternatives:
+                self._of_form.setdefault(form, []).append((term.word, weight / best))
+        self._beginnings = tuple(dict.fromkeys(start for term in terms for start in _beginnings_of(term)))
         self._runs = [form for form in self._of_form if is_anywhere_in_a_run(form)]
         self._cuts_runs = any(is_part_of_a_run(form) for form in self._of_form.keys() - self._runs)
         """Whether runs of scripts without spaces must be cut into words to find all forms."""
+        self._readings: dict[str, _Readings] = {}
 
     def match(self, row: ChunkRow) -> ChunkMatch:
         """Return the part of the question that is in the chunk, its headings or its page's title."""
         text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
+        readings = self._readings.get(row.language)
+        if readings is None:
+            readings = self._readings[row.language] = _Readings(self._of_form, row.language)
         # With letters outside ASCII, accents fold and words may have no spaces between them, so the text is taken apart.
         # Taking all of it apart costs three times as much as looking for beginnings.
         if has_letters_outside_ascii(text):
-            return self._in_words(text, row.language)
-        return self._in_ascii(text.lower(), row.language)
+            return self._in_words(text, readings)
+        return self._in_ascii(text.lower(), readings)
 
-    def _in_ascii(self, text: str, language: str) -> ChunkMatch:
+    def _in_ascii(self, text: str, readings: _Readings) -> ChunkMatch:
         found: dict[str, float] = {}
-        places: dict[str, list[tuple[int, int]]] = {}
-        for term, weights in zip(self._wanted, self._weights_in(language), strict=True):
-            best = 0.0
-            for start in term.beginnings:
-                for a, b in _places(text, start) if start in text else ():
-                    if weight := weights[text[a:b]]:
-                        best = max(best, weight)
-                        places.setdefault(term.word, []).append((a, b))
-            if best:
-                found[term.word] = best
+        places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for start in self._beginnings:
+            for place in _places(text, start) if start in text else ():
+                if asked := readings[text[place[0] : place[1]]]:
+                    _add(asked, found)
+                    for word, _ in asked:
+                        places[word].append(place)
         having = sum(
-            first in places and second in places and _adjacent(text, places[first], places[second], language)
+            first in places and second in places and _adjacent(text, places[first], places[second], readings.language)
             for first, second in self._pairs
         )
         return ChunkMatch(found, having / max(len(self._pairs), 1))
 
-    def _weights_in(self, language: str) -> Sequence[_FormWeights]:
-        """Return the weights of forms for each wanted term, in a text of that language; chunks have many forms in common."""
-        if language not in self._weights:
-            self._weights[language] = [_FormWeights(term.weights, language) for term in self._wanted]
-        return self._weights[language]
-
-    def _in_words(self, text: str, language: str) -> ChunkMatch:
+    def _in_words(self, text: str, readings: _Readings) -> ChunkMatch:
         found: dict[str, float] = {}
-        if not self._cuts_runs and (self._runs or language in WITH_RUNS):
+        if not self._cuts_runs and (self._runs or readings.language in WITH_RUNS):
             text, rest = around_runs(text)
             for form in self._runs:
                 if form in text:
                     _add(self._of_form[form], found)
             text = rest
-        if language not in self._readings:
-            self._readings[language] = _Readings(self._of_form, language)
-        read = [one for one in map(self._readings[language].__getitem__, words(text)) if one is not None]
+        read = [one for one in map(readings.__getitem__, words(text)) if one is not None]
         for asked in set(read):
             _add(asked, found)
         if not self._pairs:
@@ -129,33 +122,12 @@ class TermMatcher:
         return ChunkMatch(found, sum(pair in neighbours for pair in self._pairs) / len(self._pairs))
 
 
-class _WantedTerm(NamedTuple):
-    """A word of a question, its terms with their weights, and the prefixes of words that may have one of its stems."""
-
-    word: str
-    weights: Mapping[str, float]
-    beginnings: tuple[str, ...]
-
-
-class _FormWeights(dict[str, float]):
-    """The weight of each form of a word in a text, by a term's weights; 0 for a form that does not count as the term."""
-
-    def __init__(self, of_term: Mapping[str, float], language: str) -> None:
-        super().__init__()
-        self._of_term, self._language = of_term, language
-
-    def __missing__(self, form: str) -> float:
-        terms = stem(form, self._language), beginning(form, self._language)
-        weight = self[form] = max(self._of_term.get(term, 0.0) for term in terms)
-        return weight
-
-
 class _Readings(dict[str, tuple[tuple[str, float], ...] | None]):
     """What each word of a text counts as: the question's words with their weights, none of them, or None for a stop word."""
 
     def __init__(self, of_form: Mapping[str, Sequence[tuple[str, float]]], language: str) -> None:
         super().__init__()
-        self._of_form, self._language = of_form, language
+        self._of_form, self.language = of_form, language
         self._stop = STOP_WORDS.get(language, frozenset())
         # By their first letter most words show that they were not asked for, and to look words up takes most of the time.
         self._first_letters = {form[:1] for form in of_form}
@@ -165,7 +137,7 @@ class _Readings(dict[str, tuple[tuple[str, float], ...] | None]):
         reading: tuple[tuple[str, float], ...] = ()
         if self._looks_up_all or first_letter(word[:1]) in self._first_letters:
             asked: dict[str, float] = {}
-            for form in (stem(word, self._language), toned(word, self._language), beginning(word, self._language)):
+            for form in (stem(word, self.language), toned(word, self.language), beginning(word, self.language)):
                 _add(self._of_form.get(form, ()), asked)
             reading = tuple(asked.items())
         self[word] = found = reading or (None if word in self._stop else ())
@@ -184,12 +156,10 @@ def _add(asked: Iterable[tuple[str, float]], found: dict[str, float]) -> None:
         found[word] = max(weight, found.get(word, 0.0))
 
 
-def _wanted(term: QueryTerm) -> _WantedTerm:
-    # Relative to its best form: the parts of a compound weigh less in a search, but are as much in a chunk as other words.
-    best = max((weight for _, weight in term.alternatives), default=1.0)
+def _beginnings_of(term: QueryTerm) -> list[str]:
+    """Return the prefixes of all words that may have one of the term's forms."""
     starts = {form[: max(STEM_LETTERS, len(form) - 1)] for form, _ in term.alternatives}
-    shortest = tuple(one for one in starts if not any(one != other and one.startswith(other) for other in starts))
-    return _WantedTerm(term.word, {form: weight / best for form, weight in term.alternatives}, shortest)
+    return sorted(one for one in starts if not any(one != other and one.startswith(other) for other in starts))
 
 
 def _places(text: str, beginning: str) -> list[tuple[int, int]]:

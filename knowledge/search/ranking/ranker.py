@@ -259,8 +259,8 @@ class Ranker:
             except (EmbedderUnavailable, EngineUnavailable) as error:
                 notes.append(f"searched by words only: {error}")
 
-        # What works elsewhere begins first. Vectors are compared on another thread, or by a server, while words are searched on
-        # this one; a server for words searches while this thread embeds the question.
+        # What works elsewhere begins first. A server, or a thread if there are many vectors, compares them while words are searched
+        # on this thread; a server for words searches while this thread embeds the question.
         first, second = (by_meaning, by_words) if engines.ours else (by_words, by_meaning)
         async with first_error() as both:
             both.start_soon(second)
