@@ -137,7 +137,12 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
 
 def word_groups(text: str) -> list[tuple[str, ...]]:
     """Return the words of `text` in order, each with the parts that `words` returns after it."""
-    return [group for token in _TOKEN.findall(_composed(text)) for group in _groups_of_token(token) if group]
+    return [group for _, groups in token_groups(text) for group in groups]
+
+
+def token_groups(text: str) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """Return the words of `text` as they are written, in order, each with its groups: one, or those of all pieces of a run."""
+    return [(token, [group for group in _groups_of_token(token) if group]) for token in _TOKEN.findall(_composed(text))]
 
 
 def _composed(text: str) -> str:
@@ -430,7 +435,8 @@ def _stemmer(language: str) -> Callable[[str], str]:
             return without_accents(word)
         if not hasattr(of_thread, "stemmer"):
             of_thread.stemmer = Stemmer.Stemmer(algorithm, 0)  # without its own cache: `_stems` is one
-        return without_accents(str(of_thread.stemmer.stemWord(word)))
+        # The Turkish stemmer takes all of `leri` away, which is a word of its own behind an apostrophe (`API'leri`).
+        return without_accents(str(of_thread.stemmer.stemWord(word)) or word)
 
     return term
 

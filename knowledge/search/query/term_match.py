@@ -27,7 +27,7 @@ from knowledge.state.ports import ChunkRow
 
 STEM_LETTERS = 3
 """Letters that a word and its stem are assumed to share at the beginning."""
-LOOKED_CHARACTERS = 4_000
+LOOKED_CHARACTERS = 20_000
 """Characters of a chunk that are searched; only a chunk with one endless line has more."""
 MOST_STEMMED = 6
 """Different words of a chunk that are stemmed for each prefix; short prefixes such as `con` are everywhere."""
@@ -66,7 +66,8 @@ class TermMatcher:
             best = max((weight for _, weight in term.alternatives), default=1.0)
             for form, weight in term.alternatives:
                 self._of_form.setdefault(form, []).append((term.word, weight / best))
-        self._beginnings = tuple(dict.fromkeys(start for term in terms for start in _beginnings_of(term)))
+        # Looking for an empty one would never end.
+        self._beginnings = tuple(dict.fromkeys(start for term in terms for start in _beginnings_of(term) if start))
         self._runs = [form for form in self._of_form if is_anywhere_in_a_run(form)]
         self._cuts_runs = any(is_part_of_a_run(form) for form in self._of_form.keys() - self._runs)
         """Whether runs of scripts without spaces must be cut into words to find all forms."""

@@ -65,6 +65,27 @@ def test_terms_are_stems_without_stop_words_and_accents() -> None:
     assert stem("häuser", "de") == stem("haus", "de")
 
 
+@pytest.mark.parametrize("language", sorted(STOP_WORDS))
+def test_no_word_has_an_empty_stem(language: str) -> None:
+    """A search for one would never end: `API'leri` is `api` and `leri`, of which the Turkish stemmer leaves nothing."""
+    short = {
+        *"aeinrst",
+        "leri",
+        "lar\u0131",
+        "ler",
+        "lar",
+        "s",
+        "es",
+        "en",
+        "ing",
+        "ed",
+        "sch",
+        "nin",
+        *STOP_WORDS[language],
+    }
+    assert [word for word in short if not stem(word, language)] == []
+
+
 def test_an_unknown_language_keeps_words_as_they_are() -> None:
     assert Analyzer("").terms("the searches") == ["the", "searches"]
     assert Analyzer("xx").terms("été") == ["ete"]
