@@ -70,18 +70,26 @@ class _Pieces:
     def cut(self) -> list[Chunk]:
         chunks: list[Chunk] = []
         for section, start, end in self._runs():
-            text = "\n".join(self.lines[start:end])
-            is_long_line = end - start == 1 and len(text) > MOST
-            if is_long_line and not any(b.start <= start < b.end and b.kind in _UNCUT for b in self.blocks):
-                parts = _split_line(text)
-                chunks += [Chunk(len(chunks) + i, section, start + 1, end, part) for i, part in enumerate(parts)]
-            else:
-                chunks.append(Chunk(len(chunks), section, start + 1, end, text))
+            texts = self._texts(start, end)
+            chunks += [Chunk(at, section, *place) for at, place in enumerate(texts, len(chunks))]
         document = self.document
         if chunks or document.body_line == 1 or not document.metadata:
             return chunks
         text = "\n".join(part for part in (document.title, document.summary) if part)
         return [Chunk(0, (), 1, document.body_line - 1, text)] if text else []
+
+    def _texts(self, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+        """Yield lines `start` to `end` as first and last line (from 1) and text, cut within lines of prose that are too long."""
+        first, kept = start, list[str]()
+        for number in range(start, end):
+            line = self.lines[number]
+            is_cut = len(line) > MOST and not any(b.start <= number < b.end and b.kind in _UNCUT for b in self.blocks)
+            *before, last = _split_line(line) if is_cut else [line]
+            for part in before:
+                yield first + 1, number + 1, "\n".join([*kept, part])
+                first, kept = number, []
+            kept.append(last)
+        yield first + 1, end, "\n".join(kept)
 
     def _runs(self) -> Iterator[tuple[tuple[str, ...], int, int]]:
         """Yield section, first line and the line after the last for every chunk."""

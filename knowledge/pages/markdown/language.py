@@ -26,6 +26,8 @@ QUESTION_WORDS: Mapping[str, frozenset[str]] = {
     if "question_words" in language
 }
 """Further words that only ask (`combien`, `welche`), by language, case-folded. Pages are indexed with them."""
+_TELLING_WORDS = {code: words | QUESTION_WORDS.get(code, frozenset()) for code, words in STOP_WORDS.items()}
+_INVERTED = re.compile("[\u00bf\u00a1]")
 _CODES = {name: code for code, language in _LANGUAGES.items() for name in language["names"]}
 _TELLING_LETTERS = {
     code: re.compile(f"[{language['letters']}]") for code, language in _LANGUAGES.items() if "letters" in language
@@ -127,9 +129,16 @@ def is_cyrillic(text: str) -> bool:
     return 2 * len(_CYRILLIC.findall(sample)) > len(_LETTERS.findall(sample))
 
 
-def stop_words_in(text: str, language: str) -> int:
-    """Return how many words of the beginning of `text` are stop words of a language."""
-    return sum(map(STOP_WORDS.get(language, frozenset()).__contains__, _WORD.findall(text[:SAMPLE].casefold())))
+def telling_words_in(text: str, language: str) -> int:
+    """Return how many words of the beginning of `text` are stop words or words that only ask in a language.
+
+    An inverted question or exclamation mark counts as one of Spanish.
+    """
+    sample = text[:SAMPLE].casefold()
+    telling = _TELLING_WORDS.get(language, frozenset())
+    return sum(map(telling.__contains__, _WORD.findall(sample))) + (
+        language == "es" and _INVERTED.search(sample) is not None
+    )
 
 
 def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:

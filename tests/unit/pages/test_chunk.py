@@ -117,6 +117,16 @@ def test_one_endless_line_is_cut_after_sentences() -> None:
     assert all(c.text.endswith(". ") for c in found[:-1])
 
 
+def test_an_endless_line_below_a_heading_is_cut_too_and_each_part_knows_its_line() -> None:
+    line = "A sentence of some words. " * 1000
+    found = chunks(f"# A\n\n{line}\n\nThe end.\n")
+    assert all(len(c.text) <= MOST for c in found)
+    assert "".join(c.text for c in found) == f"# A\n\n{line}The end."
+    assert (found[0].line_start, found[0].line_end) == (1, 3)
+    assert {(c.line_start, c.line_end) for c in found[1:-2]} == {(3, 3)}
+    assert found[-1].line_end == 5
+
+
 @pytest.mark.parametrize("mark", ["```", "~~~"])
 def test_code_inside_a_long_item_is_never_cut(mark: str) -> None:
     words, code = "  some words\n" * (TARGET // 14), "  x = 1  # a line of code\n" * 100
