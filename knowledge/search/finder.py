@@ -32,7 +32,9 @@ from knowledge.search.layout import (
     share,
 )
 from knowledge.search.map_lines import document_entry, when
+from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
 from knowledge.search.query.corrections import Correct
+from knowledge.search.query.languages import LanguageGap
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
@@ -161,7 +163,7 @@ class Finder:
         # A cursor must not be used for another question.
         key = hashlib.sha256(repr((query, mode, chosen)).encode()).hexdigest()[:KEY_DIGITS]
         seen = _marks_in(cursor, key) if cursor else []
-        docs = await self._index.select(chosen)
+        chosen, docs = await self._selected(chosen)
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         most = USUAL if limit is None else limit
@@ -179,8 +181,7 @@ class Finder:
             )
             if places.target is not None and places.target.kind == "document":
                 ranking = await self._named_first(places.target.path, ranking, chosen)
-        earlier = frozenset(seen)
-        fresh = [seq for seq in ranking.ranked if not earlier or _mark(ranking.rows[seq]) not in earlier]
+        fresh = _without(seen, ranking) if seen else ranking.ranked
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         sections = {seq: _section(ranking.rows[seq], records) for seq in wanted}
@@ -219,11 +220,12 @@ class Finder:
             filtered_out=filtered_out,
         )
         notes = [*ranking.notes, *await self._index_notes()]
-        if question.gap and not filtered_out:
-            scent = scent_across(scent, question.gap, chunks, by_meaning=ranking.across_languages)
+        gap = None if filtered_out else _gap(question, ranking, shown)
+        if gap:
+            scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
-            notes += [] if ranking.across_languages else [note_on(question.gap, is_down=ranking.embedded is None)]
+            notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
         if places.target is not None and (places.target.kind == "directory" or signs.exact):
             scent = at_place(scent, places.target)
         marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if len(fresh) > len(shown) else []
@@ -433,6 +435,20 @@ class Finder:
             return asked  # it may exist and not be indexed yet; the answer tells how far indexing is
         raise NoSuchPath(asked, await self._index.paths(contains=asked.rpartition("/")[2], limit=3))
 
+    async def _selected(self, chosen: Filters) -> tuple[Filters, frozenset[int] | None]:
+        """Return the filters and what they select; of tags that no page has, those that differ from them in case only."""
+        docs = await self._index.select(chosen)
+        if docs is None or docs or not chosen.tags:
+            return chosen, docs
+        chosen = replace(chosen, tags=await self._known_tags(chosen.tags))
+        return chosen, await self._index.select(chosen)
+
+    async def _known_tags(self, tags: Sequence[str]) -> tuple[str, ...]:
+        """Return the tags, those that no page has in the spelling of the commonest one that differs from them in case only."""
+        known = [tag for tag, _ in await self._index.tags(limit=MOST_KNOWN_TAGS)]
+        spelling = {tag.casefold(): tag for tag in reversed(known)}
+        return tuple(tag if tag in known else spelling.get(tag.casefold(), tag) for tag in tags)
+
     async def _named(self, query: str, docs: frozenset[int] | None) -> Sequence[NameMatch]:
         """Return the documents and sections whose name is exactly `query`."""
         name = query.strip().strip("\"'`")
@@ -460,6 +476,12 @@ def _mark(row: ChunkRow) -> str:
     return base64.urlsafe_b64encode(hashlib.blake2b(content, digest_size=MARK_BYTES).digest()).decode()
 
 
+def _without(seen: Sequence[str], ranking: Ranking) -> Sequence[int]:
+    """Return the ranked chunks whose marks are not among those already seen."""
+    marks = frozenset(seen)
+    return [seq for seq in ranking.ranked if _mark(ranking.rows[seq]) not in marks]
+
+
 def _marks_in(cursor: str, key: str) -> list[str]:
     """Return the marks in a cursor.
 
@@ -471,6 +493,12 @@ def _marks_in(cursor: str, key: str) -> list[str]:
     if cursor[:KEY_DIGITS] != key or len(marks) % length or not marks.isascii():
         raise BadCursor(cursor)
     return [marks[at : at + length] for at in range(0, len(marks), length)]
+
+
+def _gap(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> LanguageGap | None:
+    """Return the gap between the question's language and the pages'; None if one of the few pages in its language comes first."""
+    is_in_it = question.gap and shown and ranking.rows[shown[0]].language == question.gap.asked
+    return None if is_in_it else question.gap
 
 
 def _lines(docs: Iterable[int], records: Mapping[int, DocumentRecord]) -> dict[int, PageLine]:

@@ -245,6 +245,8 @@ class Tiers:
         Raises:
             InvalidPath, NoSuchPath, AmbiguousName, NoSuchSection, UnknownRevision: with the alternatives.
         """
+        # A hit before the first heading has the section "".
+        section = section or None
         if section is None and "#^" in path:
             path, _, block = path.partition("#^")
             section = f"^{block}"

@@ -40,6 +40,9 @@ REMEMBERED_WORDS = 10_000
 """Unknown words whose candidates are cached: pages may not change for weeks, while new words are asked every day."""
 SURE = 0.77
 """The probability from which the candidate replaces the word in the question."""
+SURE_IF_SHORT, SHORT = 0.9, 6
+"""The probability that is required instead of `SURE` for a word of at most that many letters: many correct words are one edit away
+from it (`wake` and `make`)."""
 SURE_IN_OTHER_SCRIPTS = 0.92
 """The probability that is required instead of `SURE` in scripts other than Latin, Greek and Cyrillic. Where few
 vowels are written, or characters are syllables, changing one letter usually makes another correct word."""
@@ -103,22 +106,29 @@ async def find_corrections(
 def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
     """Return the words of the question that may be replaced without asking, each with its replacement.
 
-    An abbreviation, a compound or a word of three letters is left out, because it is near other words by chance. So is
-    a word that differs from its candidate only by accents or a hyphen, because both spellings are right.
+    A name with capitals inside, a compound or a word of three letters is left out, because it is near other words by chance. So is
+    a word that differs from its candidate only by accents or a hyphen, because both spellings are right, or only by its last letter,
+    because it may be another form.
     """
     sure: dict[str, str] = {}
-    shortened = {run.casefold() for run in _RUN.findall(query) if _has_adjacent_capitals(run)}
+    names = {run.casefold() for run in _RUN.findall(query) if _has_capitals_inside(run)}
     for word, near in found.items():
-        if near and len(word) >= ANY_EDIT_FROM and word.isalpha() and word not in shortened:
+        if near and len(word) >= ANY_EDIT_FROM and word.isalpha() and word not in names:
             other, probability = near[0]
-            least = SURE_IN_OTHER_SCRIPTS if _OTHER_SCRIPTS.search(word) else SURE
-            if probability >= least and stem(word, "") != stem(_JOINERS.sub("", other), ""):
+            short = SURE_IF_SHORT if len(word) <= SHORT else SURE
+            least = SURE_IN_OTHER_SCRIPTS if _OTHER_SCRIPTS.search(word) else short
+            same = max(len(word), len(other)) - 1
+            is_form = word[:same] == other[:same]
+            if probability >= least and not is_form and stem(word, "") != stem(_JOINERS.sub("", other), ""):
                 sure[word] = other
     return sure
 
 
-def _has_adjacent_capitals(run: str) -> bool:
-    return any(one.isupper() and other.isupper() for one, other in pairwise(run))
+def _has_capitals_inside(run: str) -> bool:
+    """Return whether a word has two capitals in a row, or begins with one and has another (`DeepL`)."""
+    return any(one.isupper() and other.isupper() for one, other in pairwise(run)) or (
+        run[:1].isupper() and any(map(str.isupper, run[1:]))
+    )
 
 
 def is_opposite(word: str, other: str) -> bool:

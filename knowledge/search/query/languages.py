@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowledge.pages.markdown.language import (
@@ -13,7 +13,7 @@ from knowledge.pages.markdown.language import (
     english_name,
     has_own_script,
     is_cyrillic,
-    stop_words_in,
+    telling_words_in,
 )
 from knowledge.search.query.analysis import beginning, is_stop_word, stem, toned
 
@@ -23,6 +23,7 @@ misdetected, and their stop words are ordinary words elsewhere (Slovak `list`, D
 """
 COMMON = 1 / 3
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
+FEW_PASSAGES = 20
 RARE_WEIGHT = 0.5
 """The weight of a stem in a language of a smaller share."""
 NO_PAGES = 0.02
@@ -30,13 +31,15 @@ NO_PAGES = 0.02
 KNOWN_LANGUAGE = 0.5
 """The share of pages whose languages must be known before a question counts as foreign to them."""
 MOST_KNOWN = 0.75
-"""The share of known words above which a question is never foreign, whatever its stop words say."""
+"""The share of known words above which a question is foreign only if it has `TIMES_IF_KNOWN` times as many stop words of its language
+as of any language of the pages: Russian pages about a program have many English words."""
 ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
 """Pairs (share, count): if the pages know more than `share` of a question's words, `count` of its stop words are
 needed to show its language."""
+FEWEST_ASKING = 2
 FEWEST_WORDS = 4
 """Words that a question must have for a single stop word to show its language; fewer may be a name (`Las Palmas`)."""
-TIMES = 1.5
+TIMES, TIMES_IF_KNOWN = 1.5, 3
 """A foreign question has at least this many times as many stop words of its own language as of any language of the pages."""
 WITHOUT_TONE = 0.4
 """The weight of a word without its tone, if the question has the tone. It finds pages that are written without
@@ -51,12 +54,14 @@ class QuestionLanguages:
     """How the words of a question are read.
 
     `stop`: languages whose stop words are left out. `weights`: the weight of a stem by language, most important first;
-    `rare` are other languages of the pages, whose stems count only for words outside ASCII, which are seldom misdetected.
+    `rare` are other languages of the pages, whose stems count only for words outside ASCII, which are seldom misdetected, and
+    for words that at most `few` passages have, which may be those of a few pages in such a language.
     """
 
     stop: tuple[str, ...]
     weights: Mapping[str, float]
     rare: tuple[str, ...]
+    few: int = FEW_PASSAGES
 
     def is_stop_word(self, word: str) -> bool:
         """Return whether `word` is left out of a search.
@@ -68,10 +73,11 @@ class QuestionLanguages:
             return True
         return bool(self.stop) and is_stop_word(word, self.stop)
 
-    def stems(self, word: str) -> Mapping[str, float]:
-        """Return the terms that `word` may be indexed as, with their weights."""
+    def stems(self, word: str, passages: int | None = None) -> Mapping[str, float]:
+        """Return the terms that `word` may be indexed as, with their weights; so many `passages` have it as it is, None: many."""
         found: dict[str, float] = {}
-        weights = self.weights if word.isascii() else {**dict.fromkeys(self.rare, RARE_WEIGHT), **self.weights}
+        is_usual = word.isascii() and (passages is None or passages > self.few)
+        weights = self.weights if is_usual else {**dict.fromkeys(self.rare, RARE_WEIGHT), **self.weights}
         for language, weight in (weights or {"": 1.0}).items():
             term, as_written, share = stem(word, language), toned(word, language), 1.0
             if as_written:
@@ -97,7 +103,8 @@ def question_languages(query: str, documents: Mapping[str, int]) -> QuestionLang
     weights = dict.fromkeys(spoken[:1], 1.0)
     for language in (*spoken[1:], *usual, *([""] if "" in documents else [])):
         weights.setdefault(language, 1.0 if documents[language] >= COMMON * total else RARE_WEIGHT)
-    return QuestionLanguages(tuple(spoken), weights, tuple(one for one in known if one not in weights))
+    rare = tuple(one for one in known if one not in weights)
+    return QuestionLanguages(tuple(spoken), weights, rare, max(FEW_PASSAGES, sum(documents[one] for one in rare)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,35 +132,62 @@ class LanguageGap:
 
 def may_be_foreign(query: str, documents: Mapping[str, int]) -> bool:
     """Return whether `language_gap` is worth calling; it needs the number of known words, which costs a query."""
-    total = sum(documents.values())
+    few = NO_PAGES * sum(documents.values())
     own = detect(query, fewest=1)
-    return is_cyrillic(query) if not own else documents.get(own, 0) < NO_PAGES * total
+    if documents.get(own, 0) < few if own else is_cyrillic(query):
+        return True
+    return any(documents.get(one, 0) < few and telling_words_in(query, one) >= FEWEST_ASKING for one in QUESTION_WORDS)
 
 
-def language_gap(query: str, documents: Mapping[str, int], *, words: int, known: int) -> LanguageGap | None:
+def language_gap(
+    query: str, documents: Mapping[str, int], words: Sequence[str], *, known: Collection[str]
+) -> LanguageGap | None:
     """Return the gap between the language of `query` and those of the pages; None if there is none or it is not clear.
 
-    `words` counts the words of `query`, `known` those that pages have. Their ratio is the surest sign: few words of another
+    `words` are the words of `query`, `known` those that pages have. Their ratio is the surest sign: few words of another
     language are also words of the pages. Decision record 61 has the measurements.
     """
-    share = known / max(words, 1)
-    if not words or share > MOST_KNOWN:
+    if not words:
         return None
+    share = len(known) / len(words)
     fewest = next(count for least, count in ENOUGH_STOP_WORDS if share > least or not least)
-    own = detect(query, fewest=max(fewest, 2) if words < FEWEST_WORDS else fewest, lead=LEAD)
     total = sum(documents.values())
     pages = tuple(common_languages(documents))
+    own = detect(query, fewest=max(fewest, 2) if len(words) < FEWEST_WORDS else fewest, lead=LEAD)
+    asking = _asking_language(query, words, known, fewest=fewest)
+    if asking and telling_words_in(query, asking) >= telling_words_in(query, own):
+        own = asking  # related languages share their stop words (`des`, `entre`), and not `comment`
     other_letters = is_cyrillic(query) and not IN_CYRILLIC.intersection(pages)
     if documents.get(own, 0) >= NO_PAGES * total if own else not other_letters:
         return None
     if sum(documents[one] for one in pages) < KNOWN_LANGUAGE * total or SAME_LETTERS.issuperset({own, *pages}):
         return None
+    # Without kana a Japanese question looks like a Chinese one.
+    if own == "zh" and "ja" in pages:
+        return None
     # A script of its own is proof enough. Otherwise the stop words must point clearly away from the pages' languages.
     if not other_letters and not has_own_script(own):
-        others = max((stop_words_in(query, one) for one in pages), default=0)
-        if stop_words_in(query, own) < TIMES * others:
+        others = max((telling_words_in(query, one) for one in pages), default=0)
+        if telling_words_in(query, own) < (TIMES_IF_KNOWN if share > MOST_KNOWN else TIMES) * others:
             return None
     return LanguageGap(own, pages)
+
+
+def _asking_language(query: str, words: Sequence[str], known: Collection[str], *, fewest: int) -> str:
+    """Return the language whose words that only ask, and stop words, the question has; "" if that is not clear.
+
+    Those that no page has count twice: a page in the language would have them.
+    """
+    if len(words) < FEWEST_WORDS:
+        return ""
+    unknown = " ".join(word for word in words if word not in known)
+    counts: dict[str, int] = {}
+    for language in QUESTION_WORDS:
+        if (found := telling_words_in(query, language)) >= FEWEST_ASKING:
+            counts[language] = found + telling_words_in(unknown, language)
+    best, *others = sorted(counts, key=lambda language: -counts[language]) or [""]
+    is_clear = best and counts[best] >= fewest and all(counts[other] < counts[best] for other in others)
+    return best if is_clear else ""
 
 
 def across(gap: LanguageGap) -> QuestionLanguages:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
+from knowledge.search.query.asked_words import AskedWord, asked_words
 from knowledge.search.query.corrections import (
     Correct,
     corrected_query,
@@ -67,6 +68,10 @@ class SearchQuestion:
     """Set if the question is in a language that the pages are not in."""
     phrase: Phrase | None = None
     """The question as it was written; None if it is too short or too long to be looked for like that."""
+    asked: tuple[AskedWord, ...] = ()
+    """Its content words as its reader sees them: a compound is one word."""
+    doubtful: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Words that no page has, with those that were searched as well because they are similar, but may not have been meant."""
 
     @property
     def spoken(self) -> tuple[str, ...]:
@@ -94,8 +99,8 @@ class Questions:
         documents = await self._languages()
         gap = None
         if may_be_foreign(query, documents):
-            found = await self._index.frequencies(asked)
-            gap = language_gap(query, documents, words=len(asked), known=len(found))
+            wholes = list(dict.fromkeys(group[0] for group in groups))
+            gap = language_gap(query, documents, wholes, known=(await self._index.frequencies(wholes)).keys())
         languages = across(gap) if gap else question_languages(query, documents)
         # A question of stop words alone (`to be or not to be`) is searched with them.
         content = [word for word in asked if not languages.is_stop_word(word)] or asked
@@ -123,7 +128,7 @@ class Questions:
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
             sure = [(best[word], 1.0)] if word in best else []
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
-            terms.append(_term([(word, 1.0), *sure, *near, *unfinished], languages, shares[word]))
+            terms.append(_term([(word, 1.0), *sure, *near, *unfinished], languages, shares[word], known))
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
         for whole, *parts in groups:
             if whole in best:
@@ -143,6 +148,8 @@ class Questions:
             gap,
             # No page has a word that is surely misspelt, so none has the question as it was typed.
             phrase_of(corrected or query),
+            asked_words(query, frozenset(content)),
+            {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
         )
 
     async def languages(self) -> Sequence[str]:
@@ -192,10 +199,13 @@ def _pairs(groups: Sequence[Sequence[str]], content: frozenset[str]) -> list[tup
     return [pair for pair in dict.fromkeys(found) if pair[0] != pair[1]]
 
 
-def _term(forms: Sequence[tuple[str, float]], languages: QuestionLanguages, share: float) -> QueryTerm:
+def _term(
+    forms: Sequence[tuple[str, float]], languages: QuestionLanguages, share: float, known: Mapping[str, int]
+) -> QueryTerm:
     """Return all indexed terms that count as the first of `forms`: the stems of each form in each language."""
     weights: dict[str, float] = {}
     for form, weight in forms:
-        for term, of_language in languages.stems(form).items():
+        passages = known.get(form, 0) if form == forms[0][0] else None
+        for term, of_language in languages.stems(form, passages).items():
             weights[term] = max(share * weight * of_language, weights.get(term, 0.0))
     return QueryTerm(forms[0][0], tuple((term, weight) for term, weight in weights.items() if weight))

@@ -10,14 +10,16 @@ from knowledge.search.query.languages import LanguageGap
 from knowledge.search.ranking.scent import ShownChunk, read_call
 
 
-def scent_across(scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *, by_meaning: bool) -> Scent:
+def scent_across(
+    scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *, by_meaning: bool, named: bool
+) -> Scent:
     """Return the scent of an answer to a question in another language than the pages.
 
-    `by_meaning` says whether the embedder finds texts in another language than the question. The signs that scent is
-    judged by are mostly shared words, so the answer is never `sufficient`, except for an exact name; nor is it `lost`,
-    because the pages may well have the answer.
+    `by_meaning` says whether the embedder finds texts in another language than the question, `named` whether a page has the
+    name in the question. The signs that scent is judged by are mostly shared words, so the answer is never `sufficient`, except for
+    an exact name; nor is it `lost`, because the pages may well have the answer.
     """
-    if scent.level == "sufficient":
+    if named:
         return scent
     if by_meaning and places:
         return Scent("partial", f"{gap.in_words}; found by meaning", read_call(places[0]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, harmonic_mean
 
@@ -16,6 +16,7 @@ from knowledge.index.ports import Scored
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
 from knowledge.search.query.analysis import beginning, is_stop_word, stem, words
+from knowledge.search.query.asked_words import AskedWord, share_of
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
@@ -32,6 +33,7 @@ WEIGHTS = {
     "unknown": -1.1,
 }
 SUFFICIENT_FROM = 0.86
+BELOW_SUFFICIENT = 0.859
 LOST_BELOW = 0.12
 """Weights of a logistic model, by sign, and its thresholds. Decision record 17 says what they were fitted on."""
 NAMED = 0.97
@@ -50,6 +52,11 @@ ENOUGH_COVERED = 0.7
 
 LOOKED_AT = 8
 """How many shown chunks are searched for the question's words, and how many of the best are compared."""
+FEW_WINDOWS = 4
+"""With up to so many parts of three letters, a question in a script without spaces is a word or two, and each part tells. In longer
+questions some are where two words meet, and no page has those."""
+LEAD_ALONE, GAP_ALONE = 0.3, 0.5
+"""What `lead` and `gap` usually are if the first page answers. They count by coverage if it was searched alone."""
 BEHIND = 5
 """The score of the page at this index of the ranking by words is compared with the first one's (`ScentSigns.gap`)."""
 
@@ -75,8 +82,10 @@ class ScentSigns:
     in the first chunk. `lead`: by how much the first page is above the best other page by words, as a share of the
     highest score. `gap`: by how much the best page by words is above the sixth. `title`: how far the question and the
     first page's title are the same words. `unknown`: share of the question's words, by rarity, that no page has. `words`:
-    how many words the question has. `exact`: a page or section has exactly the name in the question. `missing`: the
-    question's words that no shown chunk has, rarest first. `content`: the question's content words.
+    how many words the question has. `exact`: a page or section has exactly the name in the question. `by_both`: both engines
+    found something. `is_unspaced`: its words are pieces of runs without spaces, of which a page that answers often lacks some.
+    `missing`: the question's words that no shown chunk has, rarest first, as they were written. `similar`: known words that were
+    searched in place of words that no page has. `asked`: the question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -88,8 +97,11 @@ class ScentSigns:
     unknown: float = 0.0
     words: int = 0
     exact: bool = False
+    by_both: bool = True
+    is_unspaced: bool = False
     missing: tuple[str, ...] = ()
-    content: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,35 +127,104 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     first = ranking.ranked[:LOOKED_AT]
     best = first[0]
     page = ranking.rows[best].doc
-    known = question.known
-    # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
-    rarity = {term.word: 1 / math.log2(2 + known.get(term.word, 0)) for term in question.terms}
+    counted = _Counted(question)
     matcher = TermMatcher(question.terms)
     matches = {
         # A server's order is not boosted, so its chunks were not searched for words yet.
         seq: ranking.matches[seq] if seq in ranking.matches else matcher.match(ranking.rows[seq]).words
         for seq in dict.fromkeys((*first, *shown[:LOOKED_AT]))
     }
-    having = frozenset().union(*(matches[seq] for seq in shown[:LOOKED_AT]))
+    having = frozenset().union(*(matches[seq] for seq in shown[:LOOKED_AT])) - question.doubtful.keys()
     by_words, by_meaning = (_page_scores(found) for found in (ranking.keyword, ranking.vectors))
     places = [_place(page, found) for found in (by_words, by_meaning)]
+    coverage = counted.coverage([matches[seq] for seq in first if ranking.rows[seq].doc == page])
+    # If a single page was searched, that no other page comes near says nothing, neither for it nor against it.
+    is_alone = len(by_words.keys() | by_meaning.keys()) == 1
     return ScentSigns(
-        _coverage(rarity, [matches[seq] for seq in first if ranking.rows[seq].doc == page]),
+        coverage,
         # An engine that is unavailable counts 0.
         agreement=fmean(1 / place if place else 0.0 for place in places),
         # 0 if the lists were joined by rank: then the first page is right less often, and counting pairs would make its
         # score too high.
-        pairs=ranking.pairs.get(best, 0.0) if question.pairs else HALF,
-        # If a single page was searched, that no other page comes near says nothing.
-        lead=_lead(page, by_words) if len(by_words.keys() | by_meaning.keys()) > 1 else 0.0,
-        gap=_gap(list(by_words.values())),
-        title=_title_match(question, rarity, ranking.rows[best]),
-        unknown=sum(rarity[word] for word in rarity if word not in known) / max(sum(rarity.values()), 1e-9),
+        pairs=_neighbours(question, ranking, best),
+        lead=LEAD_ALONE * coverage if is_alone else _lead(page, by_words),
+        gap=GAP_ALONE * coverage if is_alone else _gap(list(by_words.values())),
+        title=_title_match(question, counted, ranking.rows[best]),
+        unknown=counted.unknown,
         words=len(question.terms),
-        exact=best in ranking.exact,
-        missing=tuple(sorted(rarity.keys() - having, key=lambda word: (-rarity[word], word))),
-        content=question.content,
+        # A name that was found by a corrected word is a guess.
+        exact=best in ranking.exact and not question.corrected,
+        by_both=bool(by_words and by_meaning),
+        is_unspaced=question.is_unspaced,
+        missing=counted.missing(having),
+        similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
+        asked=" ".join(question.to_embed.split()),
     )
+
+
+class _Counted:
+    """The words of a question as the verdict counts them, with their rarity."""
+
+    def __init__(self, question: SearchQuestion) -> None:
+        known, self._doubtful = question.known, question.doubtful
+        self._asked = question.asked or tuple(AskedWord(term.word, (term.word,)) for term in question.terms)
+        # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
+        one = {term: 1 / math.log2(2 + known.get(term, 0)) for word in self._asked for term in word.terms}
+        self.rarity: dict[tuple[str, ...], float] = {}
+        """By the terms of each word."""
+        unknown = 0.0
+        for terms in dict.fromkeys(terms for word in self._asked for terms in word.counted):
+            whole, *parts = terms
+            # A compound that is nowhere is as rare as its parts are.
+            self.rarity[terms] = one[whole] if whole in known or not parts else fmean(one[part] for part in parts)
+            if whole not in known and not (parts and all(part in known for part in parts)):
+                unknown += self.rarity[terms]
+        self._total = sum(self.rarity.values())
+        self.unknown = unknown / self._total if self._total else 0.0
+
+    def share(self, share_in: Callable[[tuple[str, ...]], float]) -> float:
+        """Return the share of the question's words, weighted by rarity, by the share of each (0..1)."""
+        found = sum(rarity * share_in(terms) for terms, rarity in self.rarity.items())
+        return found / self._total if self._total else 0.0
+
+    def coverage(self, matches: Sequence[Mapping[str, float]]) -> float:
+        """Return the share of the question's words that are in chunks of one page, each with the weight of its best form.
+
+        The words of all its chunks count, because a page may say one thing in one section and another in the next. A word that is
+        only similar to one of the question doesn't count.
+        """
+        best: dict[str, float] = {}
+        for match in matches:
+            for term, weight in match.items():
+                if term not in self._doubtful:
+                    best[term] = max(weight, best.get(term, 0.0))
+        return self.share(lambda terms: share_of(terms, best))
+
+    def missing(self, having: Collection[str]) -> tuple[str, ...]:
+        """Return the words of which a part is not in `having`, rarest first."""
+        there = dict.fromkeys(having, 1.0)
+        found: dict[str, float] = {}
+        for word in self._asked:
+            for name in word.lacking(there):
+                rarest = max(self.rarity[terms] for terms in word.counted if share_of(terms, there) < 1)
+                found[name] = max(rarest, found.get(name, 0.0))
+        return tuple(sorted(found, key=lambda name: (-found[name], name)))
+
+
+def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
+    """Return the share of the question's neighbours that are neighbours in the first chunk; half if it has none.
+
+    In scripts without spaces, three letters in a row of which the chunk has only two show that it has another word, but all three
+    only show that it has this word, and no neighbours.
+    """
+    if question.pairs:
+        return ranking.pairs.get(best, 0.0)
+    windows = tuple(dict.fromkeys(window for word in question.asked for window in word.windows()))
+    if not 0 < len(windows) <= FEW_WINDOWS:
+        return HALF
+    row = ranking.rows[best]
+    text = f"{' '.join(row.section)} {row.title} {row.text}".casefold()
+    return HALF * sum(window in text for window in windows) / len(windows)
 
 
 def _page_scores(found: Sequence[Scored]) -> dict[int, float]:
@@ -156,16 +237,6 @@ def _page_scores(found: Sequence[Scored]) -> dict[int, float]:
 
 def _place(page: int, found: Iterable[int]) -> int | None:
     return next((place for place, other in enumerate(found, 1) if other == page), None)
-
-
-def _coverage(rarity: Mapping[str, float], matches: Sequence[Mapping[str, float]]) -> float:
-    """Return the page's share of the question's words by rarity, each with the weight of its best form.
-
-    The words of all its chunks count, because a page may say one thing in one section and another in the next.
-    """
-    found = {word: max(match.get(word, 0.0) for match in matches) for word in rarity}
-    total = sum(rarity.values())
-    return sum(rarity[word] * weight for word, weight in found.items()) / total if total else 0.0
 
 
 def _lead(page: int, scores: Mapping[int, float]) -> float:
@@ -182,7 +253,7 @@ def _gap(scores: Sequence[float]) -> float:
     return (scores[0] - scores[min(BEHIND, len(scores) - 1)]) / scores[0]
 
 
-def _title_match(question: SearchQuestion, rarity: Mapping[str, float], row: ChunkRow) -> float:
+def _title_match(question: SearchQuestion, counted: _Counted, row: ChunkRow) -> float:
     """Return the harmonic mean of two shares: of the title's words that are asked for, and of the question's words, by rarity, in it.
 
     The first alone would let a page called *Configuration* answer every question that has this word.
@@ -192,12 +263,17 @@ def _title_match(question: SearchQuestion, rarity: Mapping[str, float], row: Chu
         for word in words(row.title)
         if not is_stop_word(word, (row.language,))
     ]
-    forms = {term.word: {form for form, _ in term.alternatives} for term in question.terms}
+    forms = {
+        term.word: {form for form, _ in term.alternatives}
+        for term in question.terms
+        if term.word not in question.doubtful
+    }
     asked = sum(any(not word.isdisjoint(named) for named in forms.values()) for word in title)
     if not asked:
         return 0.0
-    having = sum(rarity[word] for word, named in forms.items() if any(not named.isdisjoint(one) for one in title))
-    return harmonic_mean((asked / len(title), having / sum(rarity.values())))
+    named = {word: 1.0 for word, its in forms.items() if any(not its.isdisjoint(one) for one in title)}
+    having = counted.share(lambda terms: share_of(terms, named))
+    return harmonic_mean((asked / len(title), having))
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
@@ -222,9 +298,12 @@ def score_of(signs: ScentSigns) -> float:
     """Return the score of the first page, 0..1: the probability that it answers."""
     if signs.exact:
         return NAMED  # whatever has the requested name is what was requested
-    probability = chance(signs)
-    # A page with none of the words has only its nearness in meaning to speak for it.
-    return round(min(probability, SUREST if signs.coverage else LOST_BELOW / 2), DIGITS)
+    covers = signs.coverage >= HALF or (signs.is_unspaced and signs.coverage)
+    most = SUREST if covers else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
+    # That all words are on one page speaks for it, even if others come near. A page with few of them may be about something else, and
+    # one with none has only its nearness in meaning to speak for it.
+    least = LOST_BELOW if signs.coverage >= FULL else 0.0
+    return round(max(least, min(chance(signs), most)), DIGITS)
 
 
 def page_scores(signs: ScentSigns, ranking: Ranking) -> dict[int, float]:
@@ -302,7 +381,7 @@ def judge(
         named = signs.exact and continued is None
         return Scent(level, "a page or section has this name" if named else reason, read_call(places[0]))
     if level == "partial":
-        look = read_call(places[0]) if navigation else _look_inside(places[0], signs.content, directory)
+        look = read_call(places[0]) if navigation else _look_inside(places[0], signs.asked, directory)
         return Scent(level, reason, look)
     return Scent(level, reason, _look_around(places))
 
@@ -331,9 +410,13 @@ def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
         agreement = "only one of keyword and semantic search ranks it first"
     else:
         agreement = "keyword and semantic search agree"
-    reasons = ["better passages were shown before"] if continued else [coverage, agreement]
+    reasons = ["better passages were shown before"] if continued else [coverage]
+    if signs.by_both and not continued:
+        reasons.append(agreement)
     if signs.missing:
         reasons.append("no hit has " + ", ".join(map(repr, signs.missing[:MOST_MISSING])))
+    if signs.similar and not continued:
+        reasons.append("similar words were searched: " + ", ".join(map(repr, signs.similar[:MOST_MISSING])))
     if not indexed:
         reasons.append("indexing is not finished, so the best page may be missing")
     return "; ".join(reasons)
@@ -349,12 +432,10 @@ def read_call(place: ShownChunk) -> str:
     return next((call for call in calls if len(call) <= LONGEST_STEP), whole)
 
 
-def _look_inside(place: ShownChunk, content: Sequence[str], directory: str) -> str:
+def _look_inside(place: ShownChunk, asked: str, directory: str) -> str:
     """Return the call that finds more on the page: read a short page, search a long one unless that was just done."""
-    step = f"kb_search({' '.join(content)!r}, path={place.path!r})"
-    return (
-        read_call(place) if place.short or not content or place.path == directory or len(step) > LONGEST_STEP else step
-    )
+    step = f"kb_search({asked!r}, path={place.path!r})"
+    return read_call(place) if place.short or not asked or place.path == directory or len(step) > LONGEST_STEP else step
 
 
 def _look_around(places: Sequence[ShownChunk]) -> str:

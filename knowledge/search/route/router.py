@@ -36,6 +36,8 @@ MOST_SURE: Final = 0.97
 CALLS_UNTIL_RETRY: Final = 64
 MOST_NEAR: Final = 24
 """Nearest examples from which those shown to the language model are chosen."""
+ENDPOINT: Final = "endpoint:"
+"""How the names of embedders at an endpoint begin."""
 NEIGHBOURS: Final = 7
 """The weights were fitted with this number and the power below; a change of either needs `tests.benchmarks.routing fit`."""
 SHARPNESS: Final = 2
@@ -76,10 +78,13 @@ class Router:
         return self._team.problems
 
     async def prepare(self, embedder: Embedder) -> None:
-        """Embed the examples with `embedder`, unless that is done already.
+        """Embed the examples with `embedder`, unless that is done already or it is an endpoint: then the wording alone decides.
 
         If the embedder is unavailable, it is tried again later; until then the wording alone decides.
         """
+        # Each process would send hundreds of examples to the endpoint, and the first question would wait for them.
+        if embedder.name.startswith(ENDPOINT):
+            return
         wanted = (embedder.name, self._team.examples)
         # If another search is embedding the examples, this one does not wait and is routed by its wording.
         if wanted == self._prepared_for or self._lock.locked():
@@ -156,10 +161,11 @@ class Router:
 
     async def _place_in(self, query: str, seen: RouteSigns) -> str:
         """Return the part of `query` that names a directory or page of this knowledge base, or an empty string."""
-        if seen.groups & (PROBLEM | HOW):
-            return ""  # `why is the cache slow` names a place here, and is not about it
         for said in said_names(query):
             if said.bare:
+                continue
+            # `why is the cache slow` names a place here, and is not about it; `open the error reference` is.
+            if seen.groups & (PROBLEM | HOW) and signs(query.replace(said.name, " ")).groups & (PROBLEM | HOW):
                 continue
             if await self._index.directory(said.name.casefold().replace(" ", "-")):
                 return said.name

@@ -23,6 +23,7 @@ from knowledge.pages.vault import Vault
 from knowledge.search.map_lines import Entries, RememberedLines, wanted_lines
 from knowledge.state.ownership import others_could_read, others_could_replace
 from mcp_server import VERSION
+from mcp_server.app.factories.embedder import STATIC
 from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.factories.team_files import team_catalogue
 from mcp_server.app.freshness.index_update import stale
@@ -486,7 +487,10 @@ async def _engines(base: KnowledgeBase) -> DoctorFinding:
     reports = await engine_reports(base.index, engines)
     found = "; ".join([*map(str, reports), f"embedder: {embedder.name}, {len(vector)} dimensions"])
     if not vector.any():
-        return bad("engines", f"{found}: it recognises no words", "reinstall wordllama")
+        if embedder.name == STATIC.embedder:
+            return bad("engines", f"{found}: it recognises no words", "reinstall wordllama")
+        mend = "check the model, or choose another one with `knowledge-forge embedder use NAME`"
+        return bad("engines", f"{found}: it returns zeros instead of a vector", mend)
     if any(not report.reachable for report in reports):
         return note("engines", found, "searches use what is reachable; the index catches up once it is back")
     return ok("engines", found)

@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.ports import Embedder
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.state.ports import IndexPosition, IndexStore
@@ -15,6 +19,9 @@ from knowledge.state.ports import IndexPosition, IndexStore
 FIRST_TEXTS, MOST_TEXTS = 8, 64
 ENOUGH_S = 2.0
 """If the first few texts take this long, they are enough; otherwise more are embedded, because batches matter."""
+FEWEST_NUMBERS = 8
+ALIKE = 0.9999
+"""Cosine from which vectors count as the same."""
 PAGE_CHARACTERS = 1_000
 CODES_AT_ONCE = 20_000
 
@@ -55,17 +62,19 @@ def texts_below(folder: Path) -> list[str]:
 async def estimate(embedder: Embedder, texts: Sequence[str], passages: int) -> EmbeddingEstimate:
     """Return what embedding so many `passages` would take, measured with `texts`.
 
-    Raises: EmbedderUnavailable: the model cannot be loaded or asked.
+    Raises: EmbedderUnavailable: the model cannot be loaded or asked, or its vectors tell no texts apart.
     """
     before = _peak_bytes()
-    await embedder.embed(["knowledge"])  # loads the model, which is not to be counted
+    rows = [await embedder.embed(["knowledge"])]  # loads the model, which is not to be counted
     done, spent_s = 0, 0.0
     for batch in (texts[:FIRST_TEXTS], texts[FIRST_TEXTS:MOST_TEXTS]):
         if batch and spent_s < ENOUGH_S:
             began = time.perf_counter()
-            await embedder.embed(batch)
+            rows.append(await embedder.embed(batch))
             spent_s += time.perf_counter() - began
             done += len(batch)
+    if problem := _problem(np.concatenate(rows)):
+        raise EmbedderUnavailable(embedder.name, problem, "is it a model for embeddings? Nothing was changed")
     speed = done / spent_s if spent_s else 0.0
     return EmbeddingEstimate(
         passages=passages,
@@ -76,6 +85,18 @@ async def estimate(embedder: Embedder, texts: Sequence[str], passages: int) -> E
         disk_bytes=passages * (2 * embedder.dimensions + embedder.dimensions // 8),
         memory_bytes=_peak_bytes() - before,
     )
+
+
+def _problem(rows: NDArray[np.float32]) -> str:
+    """Return why these vectors of different texts are of no use; "" if nothing is wrong with them."""
+    numbers = rows[rows.any(axis=1)]
+    if rows.shape[1] < FEWEST_NUMBERS:
+        return f"its vectors have {rows.shape[1]} numbers, and at least {FEWEST_NUMBERS} are needed"
+    if 2 * len(numbers) <= len(rows):
+        return "it returns zeros or no numbers for most texts"
+    if len(numbers) > 1 and bool((numbers @ numbers[0] > ALIKE).all()):
+        return "it returns the same vector for different texts"
+    return ""
 
 
 def _peak_bytes() -> int:

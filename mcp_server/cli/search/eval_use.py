@@ -44,8 +44,8 @@ from mcp_server.gate.host_registration import os_user
 
 MOST_MEASURED = 500
 """The most labels that are measured, the latest ones: each takes about 5 ms."""
-MOST_FITTED = 300
-"""The most labels that weights are fitted to: each is searched for with every candidate."""
+MOST_FITTED = 500
+"""The most labels that weights are fitted to, the latest ones: each is searched for with every candidate."""
 MOST_SHOWN = 10
 ALL_KEPT = timedelta(days=9_999)
 """How far back events are read if recording is off: far enough for everything still in the file."""

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from starlette.responses import JSONResponse, Response
 
 from mcp_server.__main__ import main
 from mcp_server.app.composition import open_app
@@ -182,6 +183,31 @@ async def test_an_endpoint_gets_no_page_before_the_person_agrees(person: Person)
         assert sent
         assert "payment" not in sent
         assert person.file.read_text(encoding="utf-8") == "# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("vector", "says"),
+    [
+        ([0.0] * 32, "it returns zeros or no numbers for most texts"),
+        ([0.25] * 32, "it returns the same vector for different texts"),
+        ([1.0, 2.0, 3.0], "its vectors have 3 numbers, and at least 8 are needed"),
+    ],
+)
+async def test_an_endpoint_whose_vectors_tell_nothing_apart_is_refused(
+    person: Person, vector: list[float], says: str
+) -> None:
+    def useless(texts: list[str], _body: dict[str, Any]) -> Response:
+        return JSONResponse({"data": [{"index": at, "embedding": vector} for at in range(len(texts))]})
+
+    async with serving(EmbeddingServer(faults=[useless] * 50)) as server:
+
+        def asked() -> tuple[int, str, str]:
+            return person.says("embedder", "use", "endpoint:words", "--url", server.url, "--yes")
+
+        code, _, err = await anyio.to_thread.run_sync(asked)
+    assert code != 0
+    assert says in err
+    assert person.file.read_text(encoding="utf-8") == "# mine\n"
 
 
 def test_a_variable_that_would_win_over_the_file_is_named(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:

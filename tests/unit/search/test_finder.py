@@ -217,9 +217,51 @@ async def test_the_weights_are_asked_with_each_search(base: Base) -> None:
     assert usual == [(hit.path, hit.section, hit.score) for hit in (await finder.search(asked)).hits]
 
 
-async def test_a_misspelt_name_is_a_name(base: Base) -> None:
+async def test_a_misspelt_name_comes_first_and_its_words_decide_whether_it_suffices(base: Base) -> None:
+    """What was meant is a guess: `crust` is no page called Trust."""
     answer = await base.finder.search("Deploying the paymnet service")
-    assert (answer.hits[0].path, answer.hits[0].score) == ("guides/deploy.md", NAMED)
+    assert (answer.hits[0].path, answer.scent.level) == ("guides/deploy.md", "sufficient")
+    assert answer.hits[0].score != NAMED
+
+
+async def test_a_name_of_one_misspelt_word_does_not_suffice(own_base: Base) -> None:
+    pages = {f"p{n}.md": f"# Part {n}\n\nThe provenance of part {n} is recorded here.\n" for n in range(9)}
+    write(own_base.folder, {**pages, "trust.md": "# Provenance\n\nWhat provenance means here.\n"})
+    await own_base.index_all()
+    answer = await own_base.finder.search("provnance")
+    assert (answer.corrected, answer.hits[0].path, answer.scent.level) == ("provenance", "trust.md", "partial")
+
+
+async def test_the_case_of_a_tag_does_not_matter(own_base: Base) -> None:
+    write(own_base.folder, {"tagged.md": "---\ntags: [Area/Sub]\n---\n# Gazebo\n\nPaint it.\n"})
+    await own_base.index_all()
+    for tag in ("Area/Sub", "area/sub"):
+        answer = await own_base.finder.search("gazebo", filters=Filters(tags=(tag,)))
+        assert [hit.path for hit in answer.hits] == ["tagged.md"]
+
+
+async def test_to_search_only_the_page_that_answers_is_no_worse_sign(own_base: Base) -> None:
+    """That no other page comes near says nothing if no other page was searched."""
+    write(own_base.folder, {"gazebo.md": "# Gazebo maintenance\n\nPaint the gazebo every spring with linseed oil.\n"})
+    await own_base.index_all()
+    asked = "how often should the gazebo be painted with linseed oil?"
+    alone = await own_base.finder.search(asked, path="gazebo.md")
+    assert alone.scent.level in ("partial", "sufficient")
+    assert alone.hits[0].score > 0.5
+    assert (await own_base.finder.search("who feeds the horses", path="gazebo.md")).scent.level == "lost"
+
+
+async def test_a_word_of_a_few_pages_in_another_language_is_found_as_it_is_written(own_base: Base) -> None:
+    english = {
+        f"en/{n}.md": f"# Page {n}\n\nThe parts of the other thing are there and this is it.\n" for n in range(60)
+    }
+    german = "# Urlaub\n\nDie Vorgesetzten genehmigen die Anträge, und die Tage verfallen am Ende des Jahres.\n"
+    write(own_base.folder, {**english, "de.md": german})
+    await own_base.index_all()
+    for word in ("verfallen", "genehmigen"):
+        answer = await own_base.finder.search(word)
+        assert answer.hits[0].path == "de.md"
+        assert "no hit has" not in answer.scent.reason
 
 
 async def test_another_form_of_a_known_word_is_no_typing_error(base: Base) -> None:

@@ -23,7 +23,7 @@ def gap(query: str, documents: dict[str, int], known: frozenset[str] = KNOWN) ->
     asked = list(dict.fromkeys(words(query)))
     if not may_be_foreign(query, documents):
         return None
-    return language_gap(query, documents, words=len(asked), known=sum(word in known for word in asked))
+    return language_gap(query, documents, asked, known=known.intersection(asked))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,34 @@ def test_english_names_and_identifiers_are_not_foreign_to_english_pages(query: s
 )
 def test_a_question_is_foreign_only_to_pages_whose_languages_are_known_and_others(documents: dict[str, int]) -> None:
     assert gap("Wie setze ich den Zahlungsdienst nach einem Fehler zurück?", documents) is None
+
+
+def test_chinese_characters_may_be_japanese_if_some_pages_are() -> None:
+    assert gap("銀行口座", {"ja": 90, "en": 10}) is None
+    found = gap("銀行の口座を開く", {"zh": 90, "en": 10})
+    assert found is not None
+    assert found.asked == "ja"
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [
+        ("¿Cómo puedo configurar CORS?", "es"),
+        ("Comment déployer sur Netlify ?", "fr"),
+        ("Comment utiliser Netlify avec le kernel ?", "fr"),
+    ],
+)
+def test_words_that_only_ask_show_the_language_of_a_short_question(query: str, language: str) -> None:
+    found = gap(query, ENGLISH, KNOWN | {"netlify", "cors"})
+    assert found is not None
+    assert found.asked == language
+
+
+def test_an_english_question_is_foreign_to_pages_in_another_script_although_these_have_its_words() -> None:
+    every = frozenset(words("how do i upload a file to the service"))
+    found = gap("How do I upload a file to the service?", {"ja": 100}, every)
+    assert found is not None
+    assert found.asked == "en"
 
 
 def test_a_few_misdetected_pages_are_not_pages_in_a_language() -> None:

@@ -118,6 +118,13 @@ def test_a_word_outside_ascii_is_looked_for_in_rare_languages_too() -> None:
     assert "ru" not in languages.weights
 
 
+def test_a_word_that_few_passages_have_is_looked_for_in_rare_languages_too() -> None:
+    languages = question_languages("verfallen", {"en": 99, "de": 1})
+    assert "verfall" in languages.stems("verfallen", 1)
+    assert "verfall" not in languages.stems("verfallen", 50)
+    assert "verfall" not in languages.stems("verfallen")
+
+
 def test_common_languages_are_those_above_the_floor() -> None:
     assert common_languages({"en": 90, "de": 8, "sk": 2, "": 40}) == ["en", "de"]
     assert common_languages({"": 40}) == []
@@ -162,6 +169,10 @@ async def test_neither_opposites_nor_forms_are_candidates() -> None:
         ("frontmatter of a page", "frontmatter", "front-matter", 0.99, False),
         ("nonblocking calls", "nonblocking", "non_-blocking", 0.99, False),
         ("fsh", "fsh", "fish", 0.99, False),
+        ("wake a task", "wake", "make", 0.84, False),
+        ("the DeepL pages", "deepl", "deeply", 0.99, False),
+        ("cheval vendu", "vendu", "vendus", 0.99, False),
+        ("wniosek urlopowy", "urlopowy", "urlopowe", 0.99, False),
         ("ما المقال", "المقال", "المثال", 0.85, False),
         ("ما منظقة", "منظقة", "منطقة", 0.95, True),
     ],
@@ -183,6 +194,7 @@ async def test_a_doubtful_correction_is_searched_by_its_probability_and_not_said
 
     question = await Questions(store, near).ask("a supposition here")
     assert question.corrected is None
+    assert question.doubtful == {"supposition": ["opposition"]}
     assert question.to_embed == "a supposition here"
     (term,) = (term for term in question.terms if term.word == "supposition")
     assert dict(term.alternatives) == {"supposit": 1.0, "opposit": pytest.approx(0.632, abs=0.001)}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.search.query.analysis import stem, words
+from knowledge.search.query.asked_words import AskedWord
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
 from knowledge.search.ranking.scent import (
@@ -35,7 +36,7 @@ from tests.benchmarks.scent import collect, level
 
 GOOD = ScentSigns(1.0, 1.0, 0.8, lead=0.4, gap=0.6, title=0.4, words=5)
 POOR = ScentSigns(0.1, unknown=0.5, words=2, missing=("undelete",))
-MIDDLING = ScentSigns(0.7, 0.6, 0.2, lead=0.1, gap=0.4, title=0.2, words=3, content=("rotate", "keys"))
+MIDDLING = ScentSigns(0.7, 0.6, 0.2, lead=0.1, gap=0.4, title=0.2, words=3, asked="rotate keys")
 PLACES = [
     ShownChunk("ops/keys.md", "Keys > Rotate them"),
     ShownChunk("ops/vault.md", "Vault"),
@@ -48,7 +49,7 @@ signs = st.builds(
     *[shares] * 7,
     st.integers(0, 60),
     exact=st.booleans(),
-    content=st.tuples(st.text()),
+    asked=st.text(),
 )
 names = st.text("ab é'\"-_.;)", min_size=1, max_size=40)
 places = st.builds(
@@ -207,6 +208,29 @@ def test_words_are_counted_for_a_page_and_not_for_its_best_chunk() -> None:
 def test_a_word_that_no_shown_chunk_has_is_missing() -> None:
     found = ranking([row(1, 1, "rotate it")], [1], [(1, 0.9)])
     assert signs_of(asked("rotat", "keys"), found, [1]).missing == ("keys",)
+
+
+def test_a_similar_word_is_not_the_word_that_was_asked_for() -> None:
+    """`storyblok` is searched for `storybook`, which no page has, and may be another thing."""
+    found = ranking([row(1, 1, "the storyblok editor", title="Storyblok")], [1], [(1, 0.9)])
+    terms = (QueryTerm("storybook", (("storybook", 1.0), ("storyblok", 0.7))), QueryTerm("editor", (("editor", 1.0),)))
+    question = SearchQuestion(("storybook", "editor"), terms, "Storybook editor", None, known={"editor": 1})
+    doubted = replace(question, doubtful={"storybook": ["storyblok"]})
+    signs = signs_of(doubted, found, [1])
+    assert signs.coverage < signs_of(question, found, [1]).coverage < 1.0
+    assert (signs.title, signs.missing, signs.similar) == (0.0, ("storybook",), ("storyblok",))
+    said = judge(signs, PLACES, indexed=True, directory="").reason
+    assert "no hit has 'storybook'; similar words were searched: 'storyblok'" in said
+
+
+def test_a_compound_counts_as_one_word() -> None:
+    found = ranking([row(1, 1, "We host it on GitHub.")], [1], [(1, 0.9)])
+    terms = tuple(QueryTerm(word, ((word, 1.0),)) for word in ("github", "git", "hub"))
+    question = replace(
+        asked("github", "git", "hub"), terms=terms, asked=(AskedWord("GitHub", ("github", "git", "hub")),)
+    )
+    signs = signs_of(question, found, [1])
+    assert (signs.coverage, signs.missing) == (1.0, ())
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,14 @@ async def test_a_directory_or_page_that_is_named_inside_the_question_is_a_place(
     assert (page.mode, page.reason) == ("navigation", "`travel expenses` is a place here")
 
 
+async def test_the_words_of_a_name_describe_no_problem() -> None:
+    router = Router(await index_of(record("reference/errors/a.md", "A"), record("e.md", "Error reference")))
+    for query in ("what's in reference/errors", "list reference/errors", "open the error reference"):
+        assert (await router.route(query, "auto", named=(), vector=None)).mode == "navigation", query
+    for query in ("error in reference/errors", "why does the error reference fail"):
+        assert (await router.route(query, "auto", named=(), vector=None)).mode == "discovery", query
+
+
 async def test_a_question_how_about_an_existing_place_stays_a_question_how() -> None:
     router = Router(await index_of(record("decisions/0001.md", "Queue or table")))
     assert (await router.route("how are votes counted in decisions", "auto", named=(), vector=None)).mode == "discovery"
@@ -189,6 +197,18 @@ async def test_without_an_embedder_or_with_the_vector_of_another_one_the_wording
     foreign = await router.route("Docs List", "auto", named=(), vector=np.ones(3, np.float32))
     assert by_wording == foreign
     assert by_wording.mode == "navigation"
+
+
+async def test_no_example_is_sent_to_an_endpoint() -> None:
+    class Endpoint(MemoryEmbedder):
+        name = "endpoint:words/1"
+
+        async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            raise AssertionError(texts)
+
+    router = Router(await index_of())
+    await router.prepare(Endpoint())
+    assert (await router.route("Docs List", "auto", named=(), vector=np.ones(3, np.float32))).mode == "navigation"
 
 
 @pytest.mark.parametrize("mode", ROUTE_MODES)
