@@ -193,6 +193,7 @@ class Finder:
             costs=costs,
             sure=sure,
             spare=EXPLAINED_CHARACTERS if explain else 0,
+            is_target=places.target is not None,
         )
         progress = await self._searchable()
         signs = signs_of(question, ranking, shown)
@@ -337,11 +338,20 @@ class Finder:
         costs: Mapping[int, int],
         sure: int,
         spare: int,
+        is_target: bool,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
-        """Return map lines (of `entries`, or of the hits' pages), and as many of `wanted` as fit with `spare` characters left."""
+        """Return map lines (of `entries`, or of the hits' pages), and as many of `wanted` as fit with `spare` characters left.
+
+        `is_target` says whether the question is for one of the entries.
+        """
         places = [page_line(entry) for entry in entries]
         docs = [ranking.rows[seq].doc for seq in wanted]
-        lines = {} if places else _lines(docs, records)
+        lines = _lines(docs, records)
+        if places:
+            best = lines.get(docs[0]) if docs and not is_target else None
+            # Places that only have words of the question don't hide the page of the first hit.
+            places = [*([best] if best and best.path not in {place.path for place in places} else []), *places]
+            lines = {}
         # The cost of a page's line counts with its first hit.
         first = {doc: place for place, doc in reversed(list(enumerate(docs)))}
         of_lines = [line_cost(lines[doc]) if first[doc] == at and doc in lines else 0 for at, doc in enumerate(docs)]

@@ -127,7 +127,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     first = ranking.ranked[:LOOKED_AT]
     best = first[0]
     page = ranking.rows[best].doc
-    counted = _Counted(question)
+    counted = _CountedWords(question)
     matcher = TermMatcher(question.terms)
     matches = {
         # A server's order is not boosted, so its chunks were not searched for words yet.
@@ -162,7 +162,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     )
 
 
-class _Counted:
+class _CountedWords:
     """The words of a question as the verdict counts them, with their rarity."""
 
     def __init__(self, question: SearchQuestion) -> None:
@@ -253,7 +253,7 @@ def _gap(scores: Sequence[float]) -> float:
     return (scores[0] - scores[min(BEHIND, len(scores) - 1)]) / scores[0]
 
 
-def _title_match(question: SearchQuestion, counted: _Counted, row: ChunkRow) -> float:
+def _title_match(question: SearchQuestion, counted: _CountedWords, row: ChunkRow) -> float:
     """Return the harmonic mean of two shares: of the title's words that are asked for, and of the question's words, by rarity, in it.
 
     The first alone would let a page called *Configuration* answer every question that has this word.
@@ -393,8 +393,6 @@ def at_place(scent: Scent, place: MapEntry) -> Scent:
         level: ScentLevel = "partial" if scent.level == "lost" else scent.level
         name = f"{place.path!r}" if place.path else "the knowledge base"
         return Scent(level, f"the question is for the contents of {name}", f"kb_map({place.path!r})")
-    if scent.next.startswith(f"kb_read({place.path!r}"):
-        return scent  # it may name the section that answers
     return Scent("sufficient", "a page has this name", f"kb_read({place.path!r})")
 
 

@@ -311,3 +311,15 @@ def test_a_question_that_is_a_name_shows_the_page_and_the_folder_of_that_name_an
     # A question that is no name is still asked for each name in it.
     shown = [line.path for line in asyncio.run(base.finder.search("where is the front matter of settings")).pages]
     assert {"front-matter", "settings.md"} <= set(shown)
+
+
+async def test_a_question_for_a_page_reads_the_page_and_not_one_of_its_sections(base: Base) -> None:
+    answer = await base.finder.search("open the Browser page")
+    assert (answer.scent.level, answer.scent.next) == ("sufficient", "kb_read('ui/browser.md')")
+
+
+async def test_the_page_of_the_first_hit_is_among_the_pages(base: Base) -> None:
+    """`sorting` is a section; pages that a word of the question names don't hide the page that has it."""
+    answer = await base.finder.search("Sorting", mode="navigation")
+    assert answer.hits[0].path == "ui/browser.md"
+    assert answer.pages[0].path == "ui/browser.md"
