@@ -224,19 +224,19 @@ class Finder:
         gap = None if filtered_out else _gap(question, ranking, shown)
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
+            notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
+        at = places.target if places.target and (places.target.kind == "directory" or signs.exact) else None
+        scent = at_place(scent, at) if at else scent
+        if gap or at:
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
-            notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
-        if places.target is not None and (places.target.kind == "directory" or signs.exact):
-            scent = at_place(scent, places.target)
-        marks = [*seen, *(_mark(ranking.rows[seq]) for seq in shown)] if len(fresh) > len(shown) else []
         answer = SearchAnswer(
             pages=pages,
             hits=(),
             route=route,
             scent=scent,
             nudge=None,
-            next_cursor=key + "".join(marks) if marks else None,
+            next_cursor=_cursor(key, seen, [ranking.rows[seq] for seq in shown]) if len(fresh) > len(shown) else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,
@@ -484,6 +484,11 @@ def _mark(row: ChunkRow) -> str:
     """
     content = "\0".join((row.path, *row.section, row.text)).encode("utf-8", "surrogatepass")
     return base64.urlsafe_b64encode(hashlib.blake2b(content, digest_size=MARK_BYTES).digest()).decode()
+
+
+def _cursor(key: str, seen: Sequence[str], shown: Sequence[ChunkRow]) -> str:
+    """Return the cursor of the answer to the question with that key, behind the chunks seen earlier and those shown now."""
+    return key + "".join([*seen, *map(_mark, shown)])
 
 
 def _without(seen: Sequence[str], ranking: Ranking) -> Sequence[int]:

@@ -106,8 +106,8 @@ class Tiers:
         Raises:
             InvalidPath, NoSuchPath, BadCursor: as `map`.
         """
-        if cursor is None and path.startswith("#") and not self._is_directory(path):
-            if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "))) is not None:
+        if path.startswith("#") and not self._is_directory(path):
+            if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "), cursor)) is not None:
                 return found
             raise NoSuchPath(path, [])
         if cursor is None and is_markdown(path):

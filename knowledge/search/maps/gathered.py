@@ -14,6 +14,7 @@ from knowledge.search.answers import MapView
 from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.linked_pages import led_to, pages_linking_to
 from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS, entry_length, map_length, text_length
+from knowledge.search.maps.walk import cursor_of_tag, path_in
 from knowledge.state.ports import DocumentRecord, Filters, IndexStore
 
 MOST_TAGS = 3
@@ -53,9 +54,13 @@ def tagged_summary(summary: str, tags: Sequence[str]) -> str:
     return " ".join(filter(None, (summary, *shown)))
 
 
-async def map_of_tag(index: IndexStore, asked: str) -> MapView | None:
-    """Return the pages with the tag `asked` or one below it (`a/b` is below `a`), whatever its case; None if no page has it."""
-    wanted = asked.casefold()
+async def map_of_tag(index: IndexStore, asked: str, cursor: str | None = None) -> MapView | None:
+    """Return the pages with the tag `asked` or one below it (`a/b` is below `a`), whatever its case; None if no page has it.
+
+    Raises:
+        BadCursor: `cursor` belongs to another map.
+    """
+    wanted, after = asked.casefold(), path_in(cursor, asked) if cursor else ""
     known = [tag for tag, _ in await index.tags(limit=MOST_KNOWN_TAGS)]
     below = [tag for tag in known if tag.casefold() == wanted or tag.casefold().startswith(f"{wanted}/")]
     docs: set[int] = set()
@@ -66,7 +71,10 @@ async def map_of_tag(index: IndexStore, asked: str) -> MapView | None:
         return None
     nested = [tag for tag in below if tag.casefold() != wanted]
     summary = f"Pages with this tag{' or one below it: ' + _few(nested) if nested else ''}."
-    return _gathered(f"#{asked}", f"#{asked}", summary, records, "kb_search with filters.tags finds more")
+    left = [record for record in records if record.path > after]
+    view = _gathered(f"#{asked}", f"#{asked}", summary, left, "kb_search with filters.tags searches in them")
+    last = view.children[-1].path if view.truncated and view.children else None
+    return replace(view, count=len(records), next_cursor=cursor_of_tag(last, asked) if last else None)
 
 
 async def map_of_page(

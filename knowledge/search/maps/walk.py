@@ -162,6 +162,27 @@ def place_in(cursor: str, root: str, depth: int) -> MapPlace:
     return MapPlace(kind, path)
 
 
+def cursor_of_tag(path: str, tag: str) -> str:
+    """Return the cursor behind the page at `path` in the map of a tag."""
+    return _key(f"#{tag}", 1) + base64.urlsafe_b64encode(path.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def path_in(cursor: str, tag: str) -> str:
+    """Return the path of the page that `cursor` is behind in the map of a tag.
+
+    Raises:
+        BadCursor: it belongs to another map, or is not a cursor.
+    """
+    key, code = cursor[:KEY_DIGITS], cursor[KEY_DIGITS:]
+    try:
+        path = base64.b64decode(code + "=" * (-len(code) % 4), b"-_", validate=True).decode("utf-8", "surrogatepass")
+    except ValueError:
+        raise BadCursor(cursor) from None
+    if key != _key(f"#{tag}", 1) or not path:
+        raise BadCursor(cursor)
+    return path
+
+
 @lru_cache(maxsize=64)
 def _key(root: str, depth: int) -> str:
     """Return the beginning of all cursors of a map; its length counts for each entry."""

@@ -14,6 +14,7 @@ import anyio
 from rich.markup import escape
 from rich.table import Table
 
+from agents.engine.work.markdown import counted
 from knowledge.evaluate.compare import RunComparison, compare, measured_from
 from knowledge.evaluate.queries import LabelledQuery, read_queries
 from knowledge.evaluate.run import Measured, SearchUnderTest, Summary, summarise, unresolved
@@ -175,11 +176,11 @@ def _show(report: EvaluationReport, comparison: RunComparison | None, *, details
     if comparison is not None:
         _show_comparison(comparison)
     routes = ", ".join(f"{count} {mode}" for mode, count in report.summary.routes.items())
-    console.print(f"[dim]routes: {routes}. {report.summary.queries} queries in {report.seconds:.1f} s[/]")
+    console.print(f"[dim]routes: {routes}. {counted(report.summary.queries, 'question')} in {report.seconds:.1f} s[/]")
 
 
 def _measures(summary: Summary) -> Table:
-    table = plain_table(f"{summary.answerable} queries with an answer", "mean", "95 % interval")
+    table = plain_table(f"{counted(summary.answerable, 'question')} with an answer", "mean", "95 % interval")
     for name, field in _SHARES.items():
         found = getattr(summary, field)
         table.add_row(name, f"{found.mean:.3f}", f"{found.low:.3f} to {found.high:.3f}")
@@ -219,7 +220,9 @@ def _show_details(queries: Sequence[Measured]) -> None:
 
 def _show_comparison(comparison: RunComparison) -> None:
     console = stdout_console()
-    table = plain_table(f"\n{comparison.compared} queries in both runs", "change", "95 % interval", "by chance")
+    table = plain_table(
+        f"\n{counted(comparison.compared, 'question')} in both runs", "change", "95 % interval", "by chance"
+    )
     names = {**{field: name for name, field in _SHARES.items()}, "tokens": "tokens until the answer"}
     for field, change in comparison.differences.items():
         form = "+.0f" if field == "tokens" else "+.3f"

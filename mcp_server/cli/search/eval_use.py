@@ -247,13 +247,17 @@ async def _forget(settings: Settings) -> int:
     use = await anyio.to_thread.run_sync(UseStore.open, _state_dir(settings))
     try:
         counts = await use.counts(utc_now() - ALL_KEPT)
+        what = f"{counted(counts.questions, 'question')} and {counted(counts.uses, 'use')} of pages"
+        # Nothing brings them back. A script may delete them without being asked.
+        if keyboard.is_terminal() and not await keyboard.confirms(f"Delete {what}?"):
+            return NOT_APPLIED
         await use.forget()
     finally:
         use.close()
     if settings.json:
         print_json({"questions": counts.questions, "page_uses": counts.uses})
     else:
-        print(f"Deleted {counted(counts.questions, 'question')} and {counted(counts.uses, 'use')} of pages.")
+        print(f"Deleted {what}.")
     return 0
 
 

@@ -28,7 +28,7 @@ def ann(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_a_query_set_is_measured_after_indexing_changes(ann: Person) -> None:
     done = ann.run("eval", "set.jsonl", "--details")
     assert done.returncode == 0, done.stderr
-    for words in ("2 queries with an answer", "nDCG@10", "tokens until the answer", "q1: how do we roll back"):
+    for words in ("2 questions with an answer", "nDCG@10", "tokens until the answer", "q1: how do we roll back"):
         assert words in done.stdout
     write(ann.kb, {"guides/rockets.md": "# Height of the moon\n\nThe moon stands high.\n"})
     found = ann.json("eval", "set.jsonl")
@@ -42,7 +42,7 @@ def test_two_runs_are_compared(ann: Person) -> None:
     write(ann.kb, {"guides/deploy.md": "# Deploying\n\nNothing.\n\n## Rolling back\n\nJust switch the router.\n"})
     done = ann.here("eval", "set.jsonl", "--compare", "before.json")
     assert done.returncode == 0, done.stderr
-    assert "2 queries in both runs" in done.stdout
+    assert "2 questions in both runs" in done.stdout
     assert ann.json("eval", "set.jsonl", "--compare", "before.json")["comparison"]["compared"] == 2
 
 

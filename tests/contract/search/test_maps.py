@@ -151,6 +151,28 @@ async def test_a_map_names_tags_and_gathers_the_pages_with_one(tmp_path: Path) -
         assert "gone" in str(await client.call_tool("kb_map", {"path": "#gone"}))
 
 
+async def test_the_cursor_of_a_tag_leads_to_all_pages_with_it(tmp_path: Path) -> None:
+    names = [f"p/{number:03}.md" for number in range(120)]
+    text = "A page about something that is told in one rather long sentence, so that few of them fit."
+    write(tmp_path / "kb", {name: f"# {name}\n\n{text} #common\n" for name in names})
+    async with serving(tmp_path) as client:
+        with anyio.fail_after(60):
+            while True:
+                if (await called(client, "kb_search", query="page"))["indexed"]["done"] == len(names):
+                    break
+                await anyio.sleep(0.05)
+        found, cursor, parts = list[str](), None, 0
+        while parts == 0 or cursor:
+            part = await called(client, "kb_map", path="#Common", **({"cursor": cursor} if cursor else {}))
+            assert (part["count"], part["truncated"]) == (len(names), part["next_cursor"] is not None)
+            found += [line["path"] for line in part["children"]]
+            cursor, parts = part["next_cursor"], parts + 1
+        assert found == names
+        assert parts > 1
+        stale = (await called(client, "kb_map", path="#common"))["next_cursor"]
+        assert "cursor" in str(await client.call_tool("kb_map", {"path": "#other", "cursor": stale}))
+
+
 async def test_a_map_of_a_page_is_the_pages_around_it(tmp_path: Path) -> None:
     write(tmp_path / "kb", TAGGED)
     async with serving(tmp_path) as client:
