@@ -24,6 +24,7 @@ misdetected, and their stop words are ordinary words elsewhere (Slovak `list`, D
 COMMON = 1 / 3
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
 FEW_PASSAGES = 20
+"""The most passages with a word that may be one of a few pages in a rare language; more if there are more such pages."""
 RARE_WEIGHT = 0.5
 """The weight of a stem in a language of a smaller share."""
 NO_PAGES = 0.02
@@ -37,6 +38,7 @@ ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
 """Pairs (share, count): if the pages know more than `share` of a question's words, `count` of its stop words are
 needed to show its language."""
 FEWEST_ASKING = 2
+"""Words of a language, stop words or words that only ask, that a question must have at least."""
 FEWEST_WORDS = 4
 """Words that a question must have for a single stop word to show its language; fewer may be a name (`Las Palmas`)."""
 TIMES, TIMES_IF_KNOWN = 1.5, 3

@@ -33,7 +33,7 @@ WEIGHTS = {
     "unknown": -1.1,
 }
 SUFFICIENT_FROM = 0.86
-BELOW_SUFFICIENT = 0.859
+BELOW_SUFFICIENT = SUFFICIENT_FROM - 0.001
 LOST_BELOW = 0.12
 """Weights of a logistic model, by sign, and its thresholds. Decision record 17 says what they were fitted on."""
 NAMED = 0.97

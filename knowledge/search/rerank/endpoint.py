@@ -7,6 +7,7 @@ also serve, and that of Hugging Face's text-embeddings-inference (`texts`, `scor
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
@@ -75,8 +76,12 @@ class EndpointReranker:
                 found[int(row["index"])] = float(row["relevance_score"] if "relevance_score" in row else row["score"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._unavailable("a reply that is not in the form of /rerank", "") from error
-        if found.keys() != set(range(count)):
+        if len(found) != count:
             raise self._unavailable(f"a reply with {len(found)} numbers for {count} passages", "")
+        if found.keys() != set(range(count)):
+            raise self._unavailable("a reply for other passages than those that were sent", "")
+        if not all(map(math.isfinite, found.values())):
+            raise self._unavailable("a reply in which not every score is a number", "")
         return [found[number] for number in range(count)]
 
     def _unavailable(self, reason: str, mend: str) -> RerankerUnavailable:

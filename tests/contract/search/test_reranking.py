@@ -187,7 +187,9 @@ async def test_both_common_forms_of_an_endpoint_are_spoken(*, texts: bool) -> No
     ("reply", "says"),
     [
         (b"not json", "not in the form"),
-        (b'{"results": [{"index": 5, "relevance_score": 1}]}', "1 numbers for 1 passages"),
+        (b'{"results": []}', "0 numbers for 1 passages"),
+        (b'{"results": [{"index": 5, "relevance_score": 1}]}', "other passages than those that were sent"),
+        (b'{"results": [{"index": 0, "relevance_score": NaN}]}', "not every score is a number"),
         (b'{"results": [{"index": 0, "relevance_score": "x"}]}', "not in the form"),
         (b"[[[[", "not in the form"),
     ],
