@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import is_part_of_a_run, word_groups
+from knowledge.search.query.analysis import is_part_of_a_run, stem, word_groups
 from knowledge.search.query.asked_words import AskedWord, asked_words
 from knowledge.search.query.corrections import (
     Correct,
@@ -29,6 +29,7 @@ from knowledge.search.query.languages import (
     question_languages,
 )
 from knowledge.search.query.phrase import Phrase, phrase_of
+from knowledge.search.query.separable_verbs import GERMAN, SeparatedVerb, separated_verb
 from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48
@@ -41,6 +42,9 @@ WHOLE_SHARE = 0.5
 """The share of a compound's weight (`GitHub`, `front-matter`) that the whole word has; its parts share the rest. Together they
 count as one word: with full weight for each, pages that repeat the compound would come first whatever else was asked."""
 MOST_COMPLETIONS = 8
+VERB_LETTERS = 3
+"""Letters of a verb behind its first part by which its forms are looked up."""
+MOST_FORMS = 40
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
 _KANA = re.compile("[\u3041-\u30ff]")
@@ -105,6 +109,11 @@ class Questions:
         # A question of stop words alone (`to be or not to be`) is searched with them.
         content = [word for word in asked if not languages.is_stop_word(word)] or asked
         known = await self._index.frequencies(content)
+        verb = await self._separated_verb([group[0] for group in groups]) if languages.stop == (GERMAN,) else None
+        if verb is not None:
+            content = [word for word in content if word != verb.prefix]
+            # The verb is right even if no page has it without its first part.
+            known = {verb.verb: 1, **known}
         if len(content) > MOST_TERMS:
             # The rarest known words are kept, in the order of the question; unknown ones find nothing and are dropped first.
             order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
@@ -128,7 +137,8 @@ class Questions:
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
             sure = [(best[word], 1.0)] if word in best else []
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
-            terms.append(_term([(word, 1.0), *sure, *near, *unfinished], languages, shares[word], known))
+            joined = verb.forms if verb is not None and word == verb.verb else ()
+            terms.append(_term([(word, 1.0), *sure, *near, *unfinished, *joined], languages, shares[word], known))
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
         for whole, *parts in groups:
             if whole in best:
@@ -151,6 +161,18 @@ class Questions:
             asked_words(query, frozenset(content)),
             {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
         )
+
+    async def _separated_verb(self, words: Sequence[str]) -> SeparatedVerb | None:
+        """Return the verb whose first part stands at the end of a German question, if pages have it in any form."""
+        verb = separated_verb(words)
+        if verb is None:
+            return None
+        for form, _ in verb.forms:
+            begun, term = form[: len(verb.prefix) + VERB_LETTERS], stem(form, GERMAN)
+            found = await self._index.completions(begun, limit=MOST_FORMS)
+            if any(stem(word, GERMAN) == term for word in found):
+                return verb
+        return None
 
     async def languages(self) -> Sequence[str]:
         """Return the usual languages of the documents here, most frequent first."""
