@@ -7,7 +7,7 @@ from importlib import resources
 import pytest
 
 from knowledge.pages import markdown
-from knowledge.pages.markdown.language import STOP_WORDS, detect, normal_language
+from knowledge.pages.markdown.language import STOP_WORDS, detect, english_name, normal_language
 
 # ruff: noqa: RUF001 - letters of other scripts that look like Latin ones are meant
 SHORT = {
@@ -137,3 +137,9 @@ def test_a_language_is_named_as_people_name_it(written: str, code: str) -> None:
 def test_no_list_of_stop_words_contains_meaningful_words() -> None:
     for language, listed in STOP_WORDS.items():
         assert 10 <= len(listed) <= 140, language
+
+
+@pytest.mark.parametrize("code", sorted(STOP_WORDS))
+def test_languages_are_named_in_english(code: str) -> None:
+    assert english_name(code).isascii()
+    assert normal_language(english_name(code)) == code
