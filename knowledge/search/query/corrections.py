@@ -115,7 +115,8 @@ def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> di
     for word, near in found.items():
         if near and len(word) >= ANY_EDIT_FROM and word.isalpha() and word not in names:
             other, probability = near[0]
-            short = SURE_IF_SHORT if len(word) <= SHORT else SURE
+            # Two letters that changed places are hardly another word.
+            short = SURE_IF_SHORT if len(word) <= SHORT and sorted(word) != sorted(other) else SURE
             least = SURE_IN_OTHER_SCRIPTS if _OTHER_SCRIPTS.search(word) else short
             same = max(len(word), len(other)) - 1
             is_form = word[:same] == other[:same]

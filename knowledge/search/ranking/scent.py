@@ -47,6 +47,8 @@ SUREST = 0.999
 ENOUGH_WORDS = 4
 """From this many words on, a question's coverage and title count in full: a page that has the only word of a question may be about
 anything."""
+FEW_WORDS = 6
+"""Up to so many words a question has no other wording: a page needs half of them to be `sufficient`."""
 ENOUGH_COVERED = 0.7
 """From this share of the question's words on, coverage counts in full: a question in own words has some that the answer lacks."""
 
@@ -298,10 +300,11 @@ def score_of(signs: ScentSigns) -> float:
     """Return the score of the first page, 0..1: the probability that it answers."""
     if signs.exact:
         return NAMED  # whatever has the requested name is what was requested
-    covers = signs.coverage >= HALF or (signs.is_unspaced and signs.coverage)
+    says_more = signs.is_unspaced or signs.words > FEW_WORDS
+    covers = signs.coverage >= HALF or (says_more and signs.coverage)
     most = SUREST if covers else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
-    # That all words are on one page speaks for it, even if others come near. A page with few of them may be about something else, and
-    # one with none has only its nearness in meaning to speak for it.
+    # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
+    # something else, and one with none has only its nearness in meaning to speak for it.
     least = LOST_BELOW if signs.coverage >= FULL else 0.0
     return round(max(least, min(chance(signs), most)), DIGITS)
 

@@ -170,6 +170,7 @@ async def test_neither_opposites_nor_forms_are_candidates() -> None:
         ("nonblocking calls", "nonblocking", "non_-blocking", 0.99, False),
         ("fsh", "fsh", "fish", 0.99, False),
         ("wake a task", "wake", "make", 0.84, False),
+        ("the smokre", "smokre", "smoker", 0.84, True),
         ("the DeepL pages", "deepl", "deeply", 0.99, False),
         ("cheval vendu", "vendu", "vendus", 0.99, False),
         ("wniosek urlopowy", "urlopowy", "urlopowe", 0.99, False),
