@@ -348,9 +348,10 @@ class Finder:
         docs = [ranking.rows[seq].doc for seq in wanted]
         lines = _lines(docs, records)
         if places:
-            best = lines.get(docs[0]) if docs and not is_target else None
+            best = lines.get(docs[0]) if docs else None
             # Places that only have words of the question don't hide the page of the first hit.
-            places = [*([best] if best and best.path not in {place.path for place in places} else []), *places]
+            if best and not is_target and best.path not in {place.path for place in places}:
+                places.insert(0, best)
             lines = {}
         # The cost of a page's line counts with its first hit.
         first = {doc: place for place, doc in reversed(list(enumerate(docs)))}

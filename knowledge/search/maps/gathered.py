@@ -5,7 +5,7 @@ Also puts tags into the lines of any map.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from knowledge.pages.map_view import MapEntry, short_summary
@@ -71,10 +71,8 @@ async def map_of_tag(index: IndexStore, asked: str, cursor: str | None = None) -
         return None
     nested = [tag for tag in below if tag.casefold() != wanted]
     summary = f"Pages with this tag{' or one below it: ' + _few(nested) if nested else ''}."
-    left = [record for record in records if record.path > after]
-    view = _gathered(f"#{asked}", f"#{asked}", summary, left, "kb_search with filters.tags searches in them")
-    last = view.children[-1].path if view.truncated and view.children else None
-    return replace(view, count=len(records), next_cursor=cursor_of_tag(last, asked) if last else None)
+    head = _head(f"#{asked}", f"#{asked}", summary, "kb_search with filters.tags searches in them")
+    return _gathered(head, records, after=after, cursor_behind=lambda path: cursor_of_tag(path, asked))
 
 
 async def map_of_page(
@@ -87,14 +85,9 @@ async def map_of_page(
     further = [path for path in back[:MOST_AROUND] if path not in out]
     around = [found for path in (*out, *further) if (found := await index.document(path)) is not None]
     linked = sum(one.path in out for one in around)
-    view = _gathered(
-        record.path,
-        record.title,
-        tagged_summary(record.summary, record.tags),
-        around,
-        f"{_neighbours(linked, len(around) - linked)}; kb_read({record.path!r}) has its text",
-    )
-    return replace(view, modified=when(record.stamp.mtime_ns))
+    note = f"{_neighbours(linked, len(around) - linked)}; kb_read({record.path!r}) has its text"
+    head = _head(record.path, record.title, tagged_summary(record.summary, record.tags), note)
+    return replace(_gathered(head, around), modified=when(record.stamp.mtime_ns))
 
 
 def _neighbours(linked: int, linking: int) -> str:
@@ -111,31 +104,42 @@ def _neighbours(linked: int, linking: int) -> str:
     return f"a page and not a directory: it links to the first {linked} of these, and the other {linking} link to it"
 
 
-def _gathered(path: str, title: str, summary: str, records: Sequence[DocumentRecord], note: str) -> MapView:
-    """Return a map of these pages, as many as fit."""
+def _head(path: str, title: str, summary: str, note: str) -> MapView:
+    """Return a map without pages."""
+    return MapView(path, title, summary, derived=True, children=(), count=0, modified=None, truncated=False, note=note)
+
+
+def _gathered(
+    head: MapView,
+    records: Sequence[DocumentRecord],
+    *,
+    after: str = "",
+    cursor_behind: Callable[[str], str] | None = None,
+) -> MapView:
+    """Return the map with as many of these pages as fit, those behind the path `after`.
+
+    `cursor_behind` returns the cursor behind a path, for the rest.
+    """
     newest = max((record.stamp.mtime_ns for record in records), default=0)
-    view = MapView(
-        path,
-        title,
-        summary,
-        derived=True,
-        children=(),
-        count=len(records),
-        modified=when(newest) if newest else None,
-        truncated=False,
-        note=note,
-    )
+    view = replace(head, count=len(records), modified=when(newest) if newest else None)
     room = MAP_TOKENS * 4 - NOTE_CHARACTERS - map_length(view)
     shown: list[MapEntry] = []
-    for record in records:
+    waiting = [record for record in records if record.path > after]
+    for record in waiting:
         entry = document_entry(record)
         summary = short_summary(entry.summary)
         room -= entry_length(entry, summary)
-        if room < 0:
+        if room < (len(cursor_behind(entry.path)) if cursor_behind else 0):
             break
         shown.append(entry.with_summary(summary))
-    left = len(records) - len(shown)
-    return replace(view, children=shown, truncated=left > 0, note=f"{left} more pages; {note}" if left else note)
+    left = len(waiting) - len(shown)
+    return replace(
+        view,
+        children=shown,
+        truncated=left > 0,
+        note=f"{left} more pages; {head.note}" if left else head.note,
+        next_cursor=cursor_behind(shown[-1].path) if cursor_behind and left and shown else None,
+    )
 
 
 def _few(tags: Sequence[str]) -> str:

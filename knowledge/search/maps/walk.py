@@ -123,7 +123,11 @@ def _level(root: str, directory: str) -> int:
 
 def cursor_of(place: MapPlace, root: str, depth: int) -> str:
     """Return the cursor of a place in the map of `root`."""
-    return _key(root, depth) + base64.urlsafe_b64encode(_place_text(place, root)).decode().rstrip("=")
+    return _cursor(_place_text(place, root), root, depth)
+
+
+def _cursor(text: bytes, root: str, depth: int) -> str:
+    return _key(root, depth) + base64.urlsafe_b64encode(text).decode().rstrip("=")
 
 
 def cursor_length(place: MapPlace, root: str) -> int:
@@ -147,13 +151,9 @@ def place_in(cursor: str, root: str, depth: int) -> MapPlace:
     Raises:
         BadCursor: it belongs to another map, or is not a cursor.
     """
-    key, code = cursor[:KEY_DIGITS], cursor[KEY_DIGITS:]
-    try:
-        text = base64.b64decode(code + "=" * (-len(code) % 4), b"-_", validate=True).decode("utf-8", "surrogatepass")
-    except ValueError:
-        raise BadCursor(cursor) from None
+    text = _text_in(cursor, root, depth)
     kind, below = _KINDS.get(text[:1]), text[1:]
-    if key != _key(root, depth) or kind is None or not below:
+    if kind is None or not below:
         raise BadCursor(cursor)
     path = f"{root}/{below}" if root else below
     levels = _level(root, path)
@@ -164,7 +164,7 @@ def place_in(cursor: str, root: str, depth: int) -> MapPlace:
 
 def cursor_of_tag(path: str, tag: str) -> str:
     """Return the cursor behind the page at `path` in the map of a tag."""
-    return _key(f"#{tag}", 1) + base64.urlsafe_b64encode(path.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+    return _cursor(path.encode("utf-8", "surrogatepass"), f"#{tag}", 1)
 
 
 def path_in(cursor: str, tag: str) -> str:
@@ -173,14 +173,19 @@ def path_in(cursor: str, tag: str) -> str:
     Raises:
         BadCursor: it belongs to another map, or is not a cursor.
     """
+    return _text_in(cursor, f"#{tag}", 1)
+
+
+def _text_in(cursor: str, root: str, depth: int) -> str:
+    """Return the text in a cursor of the map of `root`; raise `BadCursor` if it is no such cursor."""
     key, code = cursor[:KEY_DIGITS], cursor[KEY_DIGITS:]
     try:
-        path = base64.b64decode(code + "=" * (-len(code) % 4), b"-_", validate=True).decode("utf-8", "surrogatepass")
+        text = base64.b64decode(code + "=" * (-len(code) % 4), b"-_", validate=True).decode("utf-8", "surrogatepass")
     except ValueError:
         raise BadCursor(cursor) from None
-    if key != _key(f"#{tag}", 1) or not path:
+    if key != _key(root, depth) or not text:
         raise BadCursor(cursor)
-    return path
+    return text
 
 
 @lru_cache(maxsize=64)

@@ -90,7 +90,7 @@ async def find_corrections(
     unknown = [word for word in long if word not in known]
     found: dict[str, Sequence[Candidate]] = {}
     for word in unknown[:MOST_CORRECTED]:
-        if not await _is_inflected(index, word, spoken):
+        if not await has_form(index, word, spoken):
             near = await correct(index, word)
             stems = {language: stem(word, language) for language in spoken}
             found[word] = [
@@ -138,8 +138,8 @@ def is_opposite(word: str, other: str) -> bool:
     return long.endswith(short) and long[: len(long) - len(short)] in NEGATIONS
 
 
-async def _is_inflected(index: IndexStore, word: str, languages: Sequence[str]) -> bool:
-    """Return whether another form of `word` is known: then it is spelt correctly, and found by its stem."""
+async def has_form(index: IndexStore, word: str, languages: Sequence[str]) -> bool:
+    """Return whether `word` is known in any form in one of the languages: then it is spelt correctly, and found by its stem."""
     for language in languages:
         term = stem(word, language)
         # From the word and not from its term, which has lost its accents.

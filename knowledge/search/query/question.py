@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from knowledge.index.ports import QueryTerm
-from knowledge.search.query.analysis import is_part_of_a_run, stem, word_groups
+from knowledge.search.query.analysis import is_part_of_a_run, word_groups
 from knowledge.search.query.asked_words import AskedWord, asked_words
 from knowledge.search.query.corrections import (
     Correct,
     corrected_query,
     find_corrections,
+    has_form,
     spoken_languages,
     sure_corrections,
 )
@@ -42,9 +43,6 @@ WHOLE_SHARE = 0.5
 """The share of a compound's weight (`GitHub`, `front-matter`) that the whole word has; its parts share the rest. Together they
 count as one word: with full weight for each, pages that repeat the compound would come first whatever else was asked."""
 MOST_COMPLETIONS = 8
-VERB_LETTERS = 3
-"""Letters of a verb behind its first part by which its forms are looked up."""
-MOST_FORMS = 40
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
 _KANA = re.compile("[\u3041-\u30ff]")
@@ -168,9 +166,7 @@ class Questions:
         if verb is None:
             return None
         for form, _ in verb.forms:
-            begun, term = form[: len(verb.prefix) + VERB_LETTERS], stem(form, GERMAN)
-            found = await self._index.completions(begun, limit=MOST_FORMS)
-            if any(stem(word, GERMAN) == term for word in found):
+            if await has_form(self._index, form, (GERMAN,)):
                 return verb
         return None
 

@@ -16,7 +16,7 @@ from knowledge.index.ports import Scored
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
 from knowledge.search.query.analysis import beginning, is_stop_word, stem, words
-from knowledge.search.query.asked_words import AskedWord, share_of
+from knowledge.search.query.asked_words import share_of
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
@@ -168,8 +168,7 @@ class _CountedWords:
     """The words of a question as the verdict counts them, with their rarity."""
 
     def __init__(self, question: SearchQuestion) -> None:
-        known, self._doubtful = question.known, question.doubtful
-        self._asked = question.asked or tuple(AskedWord(term.word, (term.word,)) for term in question.terms)
+        known, self._asked, self._doubtful = question.known, question.asked, question.doubtful
         # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
         one = {term: 1 / math.log2(2 + known.get(term, 0)) for word in self._asked for term in word.terms}
         self.rarity: dict[tuple[str, ...], float] = {}

@@ -78,12 +78,13 @@ class Router:
         return self._team.problems
 
     async def prepare(self, embedder: Embedder) -> None:
-        """Embed the examples with `embedder`, unless that is done already or it is an endpoint: then the wording alone decides.
+        """Embed the examples with `embedder`, unless that is done already.
 
-        If the embedder is unavailable, it is tried again later; until then the wording alone decides.
+        If the embedder is unavailable, it is tried again later; until then the wording alone decides. With an endpoint it always does.
         """
-        # Each process would send hundreds of examples to the endpoint, and the first question would wait for them.
         if embedder.name.startswith(ENDPOINT):
+            # Each process would send hundreds of examples there, and its first question would wait for them.
+            self._neighbours = self._prepared_for = None
             return
         wanted = (embedder.name, self._team.examples)
         # If another search is embedding the examples, this one does not wait and is routed by its wording.

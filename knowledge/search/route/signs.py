@@ -83,7 +83,6 @@ _WHICH_ARE_THERE = re.compile(
 )
 _DOCUMENTATION = frozenset({"docs", "doc", "documentation", "doku", "readme", "wiki", "website", "site", "manual"})
 _ASKS = ("?", "\uff1f")
-_WITH_SLASH = re.compile(r"[^\s/]+(?:/[^\s/]+)+/?")
 
 
 class RouteSigns(NamedTuple):
@@ -117,14 +116,10 @@ def signs(query: str) -> RouteSigns:
     wording = bare if _QUOTED.fullmatch(bare) else _QUOTED.sub(" ", bare)
     if _UNLISTED.search(wording):
         wording = _UNLISTED.sub(" missing", wording)  # the page is missing from a list; the program is not at fault
+    if "/" in wording:
+        wording = _PATH.sub(" ", wording)  # so is a path: `what's in reference/errors` describes no problem
     words = _WORD.findall(wording)
     kinds = [WORDS[word] if word in WORDS else _ending(word) for word in words]
-    if "/" in wording:
-        # The words of a path are names: `what's in reference/errors` describes no problem.
-        named = [part.span() for part in _WITH_SLASH.finditer(wording)]
-        places = [found.start() for found in _WORD.finditer(wording)]
-        within = [any(start <= at < end for start, end in named) for at in places]
-        kinds = [kind & PLACE if is_named else kind for kind, is_named in zip(kinds, within, strict=True)]
     groups = 0
     if not text.isascii():
         for sign, group in UNSPACED.items():
@@ -133,7 +128,7 @@ def signs(query: str) -> RouteSigns:
         groups |= kind
     # A question that begins with a quotation has no first word.
     first = 0 if wording[:1] == " " else kinds[0] if kinds else groups
-    if _SYMPTOM.search(_WITH_SLASH.sub(" ", wording) if "/" in wording else wording):
+    if _SYMPTOM.search(wording):
         groups |= PROBLEM
     if how := _HOW.search(wording):
         groups |= HOW

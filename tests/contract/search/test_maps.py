@@ -153,7 +153,7 @@ async def test_a_map_names_tags_and_gathers_the_pages_with_one(tmp_path: Path) -
 
 async def test_the_cursor_of_a_tag_leads_to_all_pages_with_it(tmp_path: Path) -> None:
     names = [f"p/{number:03}.md" for number in range(120)]
-    text = "A page about something that is told in one rather long sentence, so that few of them fit."
+    text = "Each page has one fairly long sentence, so a map has room for only some of the pages."
     write(tmp_path / "kb", {name: f"# {name}\n\n{text} #common\n" for name in names})
     async with serving(tmp_path) as client:
         with anyio.fail_after(60):

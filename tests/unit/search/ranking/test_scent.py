@@ -182,7 +182,9 @@ def row(seq: int, doc: int, text: str, language: str = "en", title: str = "") ->
 
 
 def asked(*terms: str) -> SearchQuestion:
-    return SearchQuestion(terms, tuple(QueryTerm(term, ((term, 1.0),)) for term in terms), " ".join(terms), None)
+    found = tuple(QueryTerm(term, ((term, 1.0),)) for term in terms)
+    words_of_it = tuple(AskedWord(term, (term,)) for term in terms)
+    return SearchQuestion(terms, found, " ".join(terms), None, asked=words_of_it)
 
 
 def ranking(rows: list[ChunkRow], keyword: list[int], vectors: list[tuple[int, float]]) -> Ranking:
@@ -214,7 +216,7 @@ def test_a_similar_word_is_not_the_word_that_was_asked_for() -> None:
     """`storyblok` is searched for `storybook`, which no page has, and may be another thing."""
     found = ranking([row(1, 1, "the storyblok editor", title="Storyblok")], [1], [(1, 0.9)])
     terms = (QueryTerm("storybook", (("storybook", 1.0), ("storyblok", 0.7))), QueryTerm("editor", (("editor", 1.0),)))
-    question = SearchQuestion(("storybook", "editor"), terms, "Storybook editor", None, known={"editor": 1})
+    question = replace(asked("storybook", "editor"), terms=terms, known={"editor": 1})
     doubted = replace(question, doubtful={"storybook": ["storyblok"]})
     signs = signs_of(doubted, found, [1])
     assert signs.coverage < signs_of(question, found, [1]).coverage < 1.0
@@ -225,10 +227,7 @@ def test_a_similar_word_is_not_the_word_that_was_asked_for() -> None:
 
 def test_a_compound_counts_as_one_word() -> None:
     found = ranking([row(1, 1, "We host it on GitHub.")], [1], [(1, 0.9)])
-    terms = tuple(QueryTerm(word, ((word, 1.0),)) for word in ("github", "git", "hub"))
-    question = replace(
-        asked("github", "git", "hub"), terms=terms, asked=(AskedWord("GitHub", ("github", "git", "hub")),)
-    )
+    question = replace(asked("github", "git", "hub"), asked=(AskedWord("GitHub", ("github", "git", "hub")),))
     signs = signs_of(question, found, [1])
     assert (signs.coverage, signs.missing) == (1.0, ())
 

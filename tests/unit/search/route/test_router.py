@@ -206,9 +206,16 @@ async def test_no_example_is_sent_to_an_endpoint() -> None:
         async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
             raise AssertionError(texts)
 
-    router = Router(await index_of())
-    await router.prepare(Endpoint())
-    assert (await router.route("Docs List", "auto", named=(), vector=np.ones(3, np.float32))).mode == "navigation"
+    changed, fresh = Router(await index_of()), Router(await index_of())
+    before = MemoryEmbedder()
+    await changed.prepare(before)
+    for router in (changed, fresh):
+        await router.prepare(Endpoint())
+    (vector,) = await before.embed(["where is the onboarding guide"])
+    taken = [
+        await router.route("the guide of onboarding", "auto", named=(), vector=vector) for router in (changed, fresh)
+    ]
+    assert taken[0] == taken[1], "an earlier embedder's examples are still compared"
 
 
 @pytest.mark.parametrize("mode", ROUTE_MODES)
