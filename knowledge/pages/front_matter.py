@@ -223,7 +223,10 @@ def _inside(value: object) -> Sequence[object]:
 
 
 def _plain_value(text: str) -> object:
-    """Return the JSON value of an unquoted scalar. YAML 1.1's `no`, `on` and `12:30` stay the text that the writer typed."""
+    """Return the JSON value of an unquoted scalar.
+
+    YAML 1.1's `no`, `on` and `12:30` stay the text that the writer typed, and so does a number that would lose a figure: `3.10`.
+    """
     lowered = text.lower()
     if lowered in ("", "~", "null"):
         return None
@@ -236,7 +239,10 @@ def _plain_value(text: str) -> object:
     # A number of thousands of digits would take long to convert, and no writer means one.
     if _FLOAT.match(text) and len(text) <= 64:
         number = float(text)
-        return number if abs(number) != float("inf") else _DROPPED
+        if abs(number) == float("inf"):
+            return _DROPPED
+        # The title `3.10` is not 3.1.
+        return number if str(number) == text else text
     # YAML writes times with a space. With a T they are ISO 8601, and texts that sort as the times do.
     moment = _MOMENT.match(text)
     return f"{moment[1]}T{moment[2].zfill(8)}" if moment else text

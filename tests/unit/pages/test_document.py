@@ -52,6 +52,12 @@ def test_norway_is_no_boolean() -> None:
     assert doc("---\nlang: no\n---\nx").language == "no"
 
 
+def test_a_number_that_would_lose_a_figure_is_the_text_that_was_written() -> None:
+    found = doc("---\ntitle: 3.10\ntags: [1.20]\naliases: [2.0, 1e3]\nweight: 0.5\n---\nx")
+    assert (found.title, found.tags, found.aliases) == ("3.10", ("1.20",), ("2.0", "1e3"))
+    assert found.metadata["weight"] == 0.5
+
+
 @pytest.mark.parametrize("end", ["---", "..."])
 def test_front_matter_ends_with_dashes_or_dots(end: str) -> None:
     assert doc(f"---\ntitle: T\n{end}\nbody").title == "T"
