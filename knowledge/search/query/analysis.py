@@ -25,6 +25,7 @@ from typing import TypeVar
 import Stemmer  # type: ignore[import-not-found]  # a compiled module without types
 
 from knowledge.pages.markdown.language import STOP_WORDS
+from knowledge.search.query.spelling import american, one_stem
 
 T = TypeVar("T")
 
@@ -328,6 +329,17 @@ def is_anywhere_in_a_run(word: str) -> bool:
     return is_part_of_a_run(word) and not _STACKED.match(word)
 
 
+def begins_part(text: str, at: int) -> bool:
+    """Return whether a part of a `camelCase` word begins at that place of an ASCII text."""
+    return _HUMP.match(text, at) is not None
+
+
+def end_of_part(text: str, start: int, end: int) -> int:
+    """Return where the part of a `camelCase` word ends that begins at `start`; `end` is the end of the word."""
+    hump = _HUMP.search(text, start + 1, end)
+    return hump.start() if hump else end
+
+
 def has_letters_outside_ascii(text: str) -> bool:
     """Return whether `text` has a letter outside ASCII."""
     return not text.isascii() and _LETTER_OUTSIDE_ASCII.search(text) is not None
@@ -438,6 +450,8 @@ def _stemmer(language: str) -> Callable[[str], str]:
         # The Turkish stemmer takes all of `leri` away, which is a word of its own behind an apostrophe (`API'leri`).
         return without_accents(str(of_thread.stemmer.stemWord(word)) or word)
 
+    if language == "en":
+        return lambda word: one_stem(term(american(word)))
     return term
 
 

@@ -14,6 +14,8 @@ from knowledge.pages.markdown.language import STOP_WORDS
 from knowledge.search.query.analysis import (
     around_runs,
     beginning,
+    begins_part,
+    end_of_part,
     has_letters_outside_ascii,
     is_anywhere_in_a_run,
     is_part_of_a_run,
@@ -23,6 +25,7 @@ from knowledge.search.query.analysis import (
     without_accents,
     words,
 )
+from knowledge.search.query.spelling import letters_in_both
 from knowledge.state.ports import ChunkRow
 
 STEM_LETTERS = 3
@@ -83,13 +86,14 @@ class TermMatcher:
         # Taking all of it apart costs three times as much as looking for beginnings.
         if has_letters_outside_ascii(text):
             return self._in_words(text, readings)
-        return self._in_ascii(text.lower(), readings)
+        return self._in_ascii(text, readings)
 
-    def _in_ascii(self, text: str, readings: _Readings) -> ChunkMatch:
+    def _in_ascii(self, written: str, readings: _Readings) -> ChunkMatch:
+        text = written.lower()
         found: dict[str, float] = {}
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for start in self._beginnings:
-            for place in _places(text, start) if start in text else ():
+            for place in _places(text, start, written) if start in text else ():
                 if asked := readings[text[place[0] : place[1]]]:
                     _add(asked, found)
                     for word, _ in asked:
@@ -159,24 +163,30 @@ def _add(asked: Iterable[tuple[str, float]], found: dict[str, float]) -> None:
 
 def _beginnings_of(term: QueryTerm) -> list[str]:
     """Return the prefixes of all words that may have one of the term's forms."""
-    starts = {form[: max(STEM_LETTERS, len(form) - 1)] for form, _ in term.alternatives}
+    starts = {form[: max(STEM_LETTERS, min(len(form) - 1, letters_in_both(form)))] for form, _ in term.alternatives}
     return sorted(one for one in starts if not any(one != other and one.startswith(other) for other in starts))
 
 
-def _places(text: str, beginning: str) -> list[tuple[int, int]]:
-    """Return the places of words in `text` that begin with `beginning`, of the first few different words."""
+def _places(text: str, beginning: str, written: str) -> list[tuple[int, int]]:
+    """Return the places of words in `text` that begin with `beginning`, of the first few different words.
+
+    `text` is `written` in lower case. The parts of `camelCase` are words as well as the whole.
+    """
     found: list[tuple[int, int]] = []
     different: set[str] = set()
     at = text.find(beginning)
     while at >= 0 and len(found) < MOST_PLACES and len(different) < MOST_STEMMED:
         end = at + len(beginning)
-        # At the beginning of a word only: `vault` is not in `avault`.
-        if not at or not text[at - 1].isalnum():
+        # At the beginning of a word or a part only: `vault` is not in `avault`.
+        is_whole = not at or not text[at - 1].isalnum()
+        if is_whole or (written[at].isupper() and begins_part(written, at)):
             rest = _LETTERS.match(text, end)
             end = rest.end() if rest else end
-            found.append((at, end))
-            different.add(text[at:end])
-        at = text.find(beginning, end)
+            part_end = end if written[at + 1 : end].islower() else end_of_part(written, at, end)
+            found += dict.fromkeys(((at, end), (at, part_end)) if is_whole else ((at, part_end),))
+            different.update(text[start:past] for start, past in found[-2:])
+            end = part_end
+        at = text.find(beginning, max(end, at + len(beginning)))
     return found
 
 

@@ -177,3 +177,20 @@ def test_in_most_languages_stems_begin_as_the_words_do(language: str) -> None:
     """By its first letter `TermMatcher` leaves out most words of a text in these languages."""
     for word in STOP_WORDS[language]:
         assert stem(word, language)[:1] in {first_letter(word[:1]), ""}, word
+
+
+def test_the_parts_of_an_identifier_are_found_as_by_the_search() -> None:
+    asked = [QueryTerm(word, ((word, 1.0),)) for word in ("uniquefunction", "unique", "function", "silver", "quefunc")]
+    neighbours = TermMatcher(asked, (("unique", "function"), ("function", "silver")))
+    said = neighbours.match(row(1, "Call `veryUniqueFunction_silver` or uniqueFunction.", language=""))
+    assert said.words == {"uniquefunction": 1.0, "unique": 1.0, "function": 1.0, "silver": 1.0}
+    assert said.pairs == 1.0
+    assert neighbours.match(row(1, "Oblique functionary", language="")).words == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"), [("favourites", "my favorite"), ("color", "In colours."), ("center", "centred")]
+)
+def test_a_word_is_found_in_its_other_spelling(asked: str, text: str) -> None:
+    term = QueryTerm(asked, ((stem(asked, "en"), 1.0),))
+    assert TermMatcher([term]).match(row(1, text)).words == {asked: 1.0}
