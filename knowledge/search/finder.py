@@ -40,7 +40,7 @@ from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
-from knowledge.search.ranking.scent import LOST_BELOW, ShownChunk, at_place, judge, page_scores, signs_of
+from knowledge.search.ranking.scent import LOST_BELOW, ScentSigns, ShownChunk, at_place, judge, page_scores, signs_of
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
@@ -64,7 +64,11 @@ REST_CHARACTERS = 520
 """Room reserved for reasons, next step, nudge and cursor, which are not known when the hits are chosen."""
 EXPLAINED_CHARACTERS = 2_000
 """Room reserved for an explanation when the hits are chosen."""
+FOLDER_NAMED = 0.95
+"""How sure it is that a question is for the folder with its name, if no page has any of its words."""
 LONGEST_NAME = 200
+MOST_NEAREST = 3
+"""Paths that are named in place of one that does not exist."""
 MARK_BYTES = 6
 """Bytes of a chunk's mark in a cursor: among a few hundred chunks, two have the same mark once in a billion cases."""
 KEY_DIGITS = 12
@@ -171,7 +175,7 @@ class Finder:
         scope = SearchScope(docs, chosen)
         ranking = await self._ranked(question, names, scope, room=len(seen) + most)
         # After ranking, because routing uses the question's vector, which ranking has made.
-        route = await self._route(query, mode, names, ranking)
+        route = await self._route(query, mode, names, ranking, is_unknown=not question.known)
         places = NamedPlaces()
         if route.mode == "navigation" and not seen:
             near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
@@ -225,8 +229,8 @@ class Finder:
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
             notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
-        at = places.target if places.target and (places.target.kind == "directory" or signs.exact) else None
-        scent = at_place(scent, at) if at else scent
+        at = await self._place_asked(places, signs)
+        scent = at_place(scent, at, named=signs.exact) if at else scent
         if gap or at:
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
@@ -322,11 +326,32 @@ class Finder:
         ranking = await self._ranker.rank(question, names, scope, room=max(room, self._reranking.depth))
         return await self._reranking.of(ranking, question)
 
-    async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
+    async def _route(
+        self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking, *, is_unknown: bool
+    ) -> QuestionRoute:
+        """Return the route of `query`; `is_unknown` if no page has any of its words, so that it can only be a folder's name."""
+        if is_unknown and mode == "auto" and not names and (folder := await self._folder_named(query)):
+            return folder
         if ranking.embedded is None:
             return await self._router.route(query, mode, named=names, vector=None)
         await self._router.prepare(ranking.embedded.embedder)
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
+
+    async def _folder_named(self, query: str) -> QuestionRoute | None:
+        """Return the route of a question that is a folder's name, perhaps with the end of the path before it."""
+        name = query.strip().strip("\"'`").strip("/")
+        spellings = [name, name.replace(" ", "-")]
+        if not name or not await self._index.directories_ending(spellings, limit=1):
+            return None
+        return QuestionRoute("navigation", FOLDER_NAMED, "a folder has this name")
+
+    async def _place_asked(self, places: NamedPlaces, signs: ScentSigns) -> MapEntry | None:
+        """Return the place that the question is for: a directory, a page whose passage comes first, or an empty page."""
+        at = places.target
+        if at is None or at.kind == "directory" or signs.exact:
+            return at
+        record = await self._index.document(at.path)
+        return at if record is not None and not record.tokens else None
 
     def _laid_out(
         self,
@@ -444,7 +469,10 @@ class Finder:
         progress = await self._index.progress()
         if progress.done < progress.total or not progress.total:
             return asked  # it may exist and not be indexed yet; the answer tells how far indexing is
-        raise NoSuchPath(asked, await self._index.paths(contains=asked.rpartition("/")[2], limit=3))
+        name = asked.rpartition("/")[2]
+        folders = await self._index.directories_ending([name], limit=MOST_NEAREST)
+        pages = await self._index.paths(contains=name, limit=MOST_NEAREST)
+        raise NoSuchPath(asked, [*folders, *pages][:MOST_NEAREST])
 
     async def _selected(self, chosen: Filters) -> tuple[Filters, frozenset[int] | None]:
         """Return the filters and what they select; of tags that no page has, those that differ from them in case only."""

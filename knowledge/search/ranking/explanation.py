@@ -10,6 +10,8 @@ from typing import Any
 
 from knowledge.errors import EngineUnavailable
 from knowledge.index.ports import QueryTerm, RanksPages, Scored
+from knowledge.pages.markdown.inline import without_attributes
+from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.search.query.analysis import beginning, stem, toned, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import LOOKED_CHARACTERS, TermMatcher
@@ -182,7 +184,7 @@ class Explainer:
                 self._told(
                     HitExplanation(
                         path=row.path,
-                        section=" > ".join(row.section),
+                        section=HEADING_SEPARATOR.join(map(without_attributes, row.section)),
                         rank_score=self._ranking.scores.get(seq, 0.0),
                         parts=parts,
                         words=sorted(

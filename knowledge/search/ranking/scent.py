@@ -388,13 +388,18 @@ def judge(
     return Scent(level, reason, _look_around(places))
 
 
-def at_place(scent: Scent, place: MapEntry) -> Scent:
-    """Return the scent of an answer to a question for `place`: the next call is its map, or the page."""
+def at_place(scent: Scent, place: MapEntry, *, named: bool) -> Scent:
+    """Return the scent of an answer to a question for `place`: the next call is its map, or the page.
+
+    `named` if a passage of the page comes first because of its name; otherwise the page has none.
+    """
     if place.kind == "directory":
         # A few of its children are shown, which may suffice or not.
         level: ScentLevel = "partial" if scent.level == "lost" else scent.level
         name = f"{place.path!r}" if place.path else "the knowledge base"
         return Scent(level, f"the question is for the contents of {name}", f"kb_map({place.path!r})")
+    if not named:
+        return Scent("partial", "the page with this name is empty", f"kb_read({place.path!r})")
     return Scent("sufficient", "a page has this name", f"kb_read({place.path!r})")
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from knowledge.errors import NoSuchPath
 from tests.support.knowledge_bases.folders import write
 from tests.unit.search.test_finder import Base
 
@@ -22,6 +23,8 @@ MANUAL = {
     "guides/deploy.md": "# Deploying the payment service\n\nThe payment service is deployed with a canary first.\n",
     "tasks/debug/pods.md": "# Debug pods\n\nLook at the pods with describe.\n",
     "docs/topics/charts.md": "# Charts\n\nA chart is a bundle of templates.\n",
+    "runbooks/zx81/start.md": "# Start the machine\n\nPress the key.\n",
+    "runbooks/nothing-yet.md": "",
     "runbooks/restart.md": "# Restart the broker\n\nDrain the broker, then restart it.\n",
 }
 BY_NAME = ("a page has this name", "a page or section has this name", "the question is for the contents of")
@@ -41,6 +44,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("what does docs/topics contain", "docs/topics"),
         ("guides 里有什么", "guides"),
         ("What does the guides folder contain?", "guides"),
+        ("zx81", "runbooks/zx81"),
+        ("runbooks/zx81/", "runbooks/zx81"),
         ("list the pages of runbooks", "runbooks"),
         ("Browser", "ui/browser.md"),
         ("List page", "ui/list-page.md"),
@@ -323,3 +328,16 @@ async def test_the_page_of_the_first_hit_is_among_the_pages(base: Base) -> None:
     answer = await base.finder.search("Sorting", mode="navigation")
     assert answer.hits[0].path == "ui/browser.md"
     assert answer.pages[0].path == "ui/browser.md"
+
+
+async def test_a_question_for_an_empty_page_says_that_it_is_empty(base: Base) -> None:
+    answer = await base.finder.search("nothing-yet")
+    assert answer.scent.level == "partial"
+    assert answer.scent.reason == "the page with this name is empty"
+    assert answer.scent.next == "kb_read('runbooks/nothing-yet.md')"
+
+
+async def test_for_a_path_that_does_not_exist_the_nearest_folder_comes_first(base: Base) -> None:
+    with pytest.raises(NoSuchPath) as refused:
+        await base.finder.search("what is a chart", path="Topics")
+    assert refused.value.nearest == ("docs/topics", "docs/topics/charts.md")
