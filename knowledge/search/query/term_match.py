@@ -93,11 +93,17 @@ class TermMatcher:
         found: dict[str, float] = {}
         places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for start in self._beginnings:
-            for place in _places(text, start, written) if start in text else ():
+            if start not in text:
+                continue
+            whole, parts = _places(text, start, written)
+            for place in whole:
                 if asked := readings[text[place[0] : place[1]]]:
                     _add(asked, found)
                     for word, _ in asked:
                         places[word].append(place)
+            # Parts count as words and not as neighbours: that put pages of examples before those that explain.
+            for begin, end in parts:
+                _add(readings[text[begin:end]] or (), found)
         having = sum(
             first in places and second in places and _adjacent(text, places[first], places[second], readings.language)
             for first, second in self._pairs
@@ -167,15 +173,16 @@ def _beginnings_of(term: QueryTerm) -> list[str]:
     return sorted(one for one in starts if not any(one != other and one.startswith(other) for other in starts))
 
 
-def _places(text: str, beginning: str, written: str) -> list[tuple[int, int]]:
-    """Return the places of words in `text` that begin with `beginning`, of the first few different words.
+def _places(text: str, beginning: str, written: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the places of words, and of parts of `camelCase` words, that begin with `beginning`: of the first few different ones.
 
-    `text` is `written` in lower case. The parts of `camelCase` are words as well as the whole.
+    `text` is `written` in lower case.
     """
-    found: list[tuple[int, int]] = []
+    whole: list[tuple[int, int]] = []
+    parts: list[tuple[int, int]] = []
     different: set[str] = set()
     at = text.find(beginning)
-    while at >= 0 and len(found) < MOST_PLACES and len(different) < MOST_STEMMED:
+    while at >= 0 and len(whole) < MOST_PLACES and len(different) < MOST_STEMMED:
         end = at + len(beginning)
         # At the beginning of a word or a part only: `vault` is not in `avault`.
         is_whole = not at or not text[at - 1].isalnum()
@@ -183,11 +190,15 @@ def _places(text: str, beginning: str, written: str) -> list[tuple[int, int]]:
             rest = _LETTERS.match(text, end)
             end = rest.end() if rest else end
             part_end = end if written[at + 1 : end].islower() else end_of_part(written, at, end)
-            found += dict.fromkeys(((at, end), (at, part_end)) if is_whole else ((at, part_end),))
-            different.update(text[start:past] for start, past in found[-2:])
-            end = part_end
-        at = text.find(beginning, max(end, at + len(beginning)))
-    return found
+            if is_whole:
+                whole.append((at, end))
+                different.add(text[at:end])
+            if not is_whole or part_end < end:
+                parts.append((at, part_end))
+                different.add(text[at:part_end])
+            end = max(part_end, at + len(beginning))
+        at = text.find(beginning, end)
+    return whole, parts
 
 
 def _adjacent(text: str, first: Sequence[tuple[int, int]], second: Sequence[tuple[int, int]], language: str) -> bool:
