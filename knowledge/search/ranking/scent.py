@@ -32,7 +32,7 @@ WEIGHTS = {
     "coverage": 2.82,
     "unknown": -1.1,
 }
-SUFFICIENT_FROM = 0.86
+SUFFICIENT_FROM = 0.85
 BELOW_SUFFICIENT = SUFFICIENT_FROM - 0.001
 LOST_BELOW = 0.12
 """Weights of a logistic model, by sign, and its thresholds. Decision record 17 says what they were fitted on."""
@@ -49,6 +49,9 @@ ENOUGH_WORDS = 4
 anything."""
 FEW_WORDS = 6
 """Up to so many words a question has no other wording: a page needs half of them to be `sufficient`."""
+MOST_COVERED, FEW_PAIRS = 0.85, 0.35
+"""A section with a smaller share of the question's words and of its neighbours, on a page whose title has none of the words, may be
+about something else."""
 ENOUGH_COVERED = 0.7
 """From this share of the question's words on, coverage counts in full: a question in own words has some that the answer lacks."""
 
@@ -85,7 +88,7 @@ class ScentSigns:
     highest score. `gap`: by how much the best page by words is above the sixth. `title`: how far the question and the
     first page's title are the same words. `unknown`: share of the question's words, by rarity, that no page has. `words`:
     how many words the question has. `exact`: a page or section has exactly the name in the question. `by_both`: both engines
-    found something. `is_unspaced`: its words are pieces of runs without spaces, of which a page that answers often lacks some.
+    found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words are pieces of runs without spaces, of which a page that answers often lacks some.
     `missing`: the question's words that no shown chunk has, rarest first, as they were written. `similar`: known words that were
     searched in place of words that no page has. `asked`: the question for a next call, with its certain corrections.
     """
@@ -100,6 +103,7 @@ class ScentSigns:
     words: int = 0
     exact: bool = False
     by_both: bool = True
+    is_section: bool = False
     is_unspaced: bool = False
     missing: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
@@ -157,6 +161,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
         # A name that was found by a corrected word is a guess.
         exact=best in ranking.exact and not question.corrected,
         by_both=bool(by_words and by_meaning),
+        is_section=_is_section(ranking.rows[best]),
         is_unspaced=question.is_unspaced,
         missing=counted.missing(having),
         similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
@@ -226,6 +231,10 @@ def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
     row = ranking.rows[best]
     text = f"{' '.join(row.section)} {row.title} {row.text}".casefold()
     return HALF * sum(window in text for window in windows) / len(windows)
+
+
+def _is_section(row: ChunkRow) -> bool:
+    return len(row.section) > 1 or (len(row.section) == 1 and row.section[0] != row.title)
 
 
 def _page_scores(found: Sequence[Scored]) -> dict[int, float]:
@@ -301,6 +310,8 @@ def score_of(signs: ScentSigns) -> float:
         return NAMED  # whatever has the requested name is what was requested
     says_more = signs.is_unspaced or signs.words > FEW_WORDS
     covers = signs.coverage >= HALF or (says_more and signs.coverage)
+    is_aside = not signs.title and signs.pairs < FEW_PAIRS and signs.coverage < MOST_COVERED
+    covers = covers and not (signs.is_section and is_aside)
     most = SUREST if covers else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
     # something else, and one with none has only its nearness in meaning to speak for it.

@@ -49,6 +49,7 @@ signs = st.builds(
     *[shares] * 7,
     st.integers(0, 60),
     exact=st.booleans(),
+    is_section=st.booleans(),
     asked=st.text(),
 )
 names = st.text("ab é'\"-_.;)", min_size=1, max_size=40)
@@ -147,6 +148,14 @@ def test_the_only_word_of_a_question_says_less_than_four_of_them() -> None:
 
 def test_a_question_in_own_words_need_not_have_all_of_them_on_the_page() -> None:
     assert chance(replace(GOOD, coverage=0.3)) < chance(replace(GOOD, coverage=0.7)) == chance(GOOD)
+
+
+def test_a_section_aside_from_its_pages_subject_with_a_few_scattered_words_is_not_sufficient() -> None:
+    """`Balance load by least connections` has five words on a page about websockets, and no answer there."""
+    aside = ScentSigns(0.8, 1.0, 0.3, lead=0.6, gap=0.7, words=4, is_section=True)
+    assert told(aside, PLACES)[0] == "partial"
+    for more in ({"coverage": 0.9}, {"pairs": 0.5}, {"title": 0.3}, {"is_section": False}):
+        assert told(replace(aside, **more), PLACES)[0] == "sufficient", more
 
 
 @given(signs, signs)
