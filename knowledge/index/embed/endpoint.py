@@ -173,6 +173,9 @@ class EndpointEmbedder:
             yield batch
 
     async def _batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        # Since these were put together, the endpoint has turned out to take fewer texts.
+        if len(texts) > self._batch_texts:
+            return np.concatenate([await self._batch(part) for part in self._batches(texts)])
         try:
             return await self._ask(texts, self._patience.tries)
         except _TextsRefused as refused:
@@ -187,23 +190,42 @@ class EndpointEmbedder:
     async def _parts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of texts that were refused together.
 
-        The batch is halved until the refused text is alone; then that text is cut to its first half, again and again.
+        The batch is halved until the refused text is alone; then that text is cut to its first half, again and again. If both halves
+        are accepted, there were too many texts, and later requests have no more than a half.
         """
         if len(texts) > 1:
-            halves = texts[: len(texts) // 2], texts[len(texts) // 2 :]
-            return np.concatenate([await self._again(half) for half in halves])
+            return await self._halves(texts)
         text = texts[0]
         if len(text) < 2 * FEWEST_CHARACTERS:
             log.warning("the model %s does not accept a passage; only its words can be found", self._endpoint.model)
             return np.zeros((1, self._dimensions), np.float32)
-        return await self._again([text[: len(text) // 2]])
+        shorter = [text[: len(text) // 2]]
+        try:
+            return await self._again(shorter)
+        except _TextsRefused:
+            return await self._parts(shorter)
+
+    async def _halves(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        halves, found, too_many = (texts[: len(texts) // 2], texts[len(texts) // 2 :]), [], True
+        for half in halves:
+            if len(half) > self._batch_texts:
+                too_many = False  # how many it takes is known by now
+                found.append(await self._batch(half))
+                continue
+            try:
+                found.append(await self._again(half))
+            except _TextsRefused:
+                too_many = False
+                found.append(await self._parts(half))
+        if too_many and len(halves[1]) < self._batch_texts:
+            self._batch_texts = len(halves[1])
+            told = "the model %s does not accept %d texts in one request; from now on each request has at most %d"
+            log.warning(told, self._endpoint.model, len(texts), self._batch_texts)
+        return np.concatenate(found)
 
     async def _again(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        try:
-            # Few tries: halving a refused batch already takes a dozen requests.
-            return await self._ask(texts, min(2, self._patience.tries))
-        except _TextsRefused:
-            return await self._parts(texts)
+        # Few tries: halving a refused batch already takes a dozen requests.
+        return await self._ask(texts, min(2, self._patience.tries))
 
     async def _ask(self, texts: Sequence[str], tries: int) -> NDArray[np.float32]:
         """Return the vectors of one request, which is repeated where that may help.

@@ -273,6 +273,28 @@ async def test_a_text_that_the_model_never_takes_becomes_zeros(desk: Desk, caplo
     assert UNSPOKEN not in caplog.text
 
 
+@pytest.mark.parametrize(("most", "refused"), [(1, 6), (5, 4)])
+async def test_how_many_texts_an_endpoint_takes_is_found_out_once(desk: Desk, most: int, refused: int) -> None:
+    """Halving each batch again, 64 texts for an endpoint that takes one cost 63 refused requests, and so did the next 64."""
+    desk.server.most_texts = most
+    embedder = desk.embedder(at_once=1)
+    texts = [f"text {number}" for number in range(128)]
+    assert np.allclose(await embedder.embed(texts), await expected(texts), atol=1e-6)
+    assert sum(len(sent) > most for sent in desk.sent()) == refused
+    desk.server.requests.clear()
+    assert np.allclose(await embedder.embed(texts), await expected(texts), atol=1e-6)
+    assert max(map(len, desk.sent())) <= most
+
+
+async def test_one_refused_text_does_not_make_later_requests_smaller(desk: Desk) -> None:
+    desk.server.most_characters = 1_500
+    embedder = desk.embedder()
+    await embedder.embed(["one", "word " * 1_000, "two", "three"])
+    desk.server.requests.clear()
+    await embedder.embed(["one", "two", "three", "four"])
+    assert len(desk.sent()) == 1
+
+
 async def test_who_refuses_everything_is_unavailable_and_not_the_texts_to_blame(desk: Desk) -> None:
     with pytest.raises(EmbedderUnavailable, match=r"400 \(invalid_dimensions\).*FORGE_EMBEDDER_DIMENSIONS"):
         await desk.embedder(dimensions=64).embed(["one", "two"])
