@@ -507,7 +507,7 @@ class Indexer:
                 run.no_vectors = f"{run.embedder.embedder} takes longer than {EMBED_S:.0f} s"
             except EmbedderUnavailable as error:
                 run.no_vectors = str(error)
-            log.warning("pages are stored without vectors, which are made later: %s", run.no_vectors)
+            log.warning("pages are stored without vectors, so only their words are found: %s", run.no_vectors)
         return dict.fromkeys(texts, NO_VECTOR)
 
     async def _embed_one_by_one(

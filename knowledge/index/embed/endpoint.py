@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import shlex
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -183,7 +184,7 @@ class EndpointEmbedder:
             try:
                 await self._ask([PROBE], self._patience.tries)
             except _TextsRefused:
-                mend = "check FORGE_EMBEDDER (the model), FORGE_EMBEDDER_DIMENSIONS and FORGE_EMBEDDER_URL"
+                mend = f"check the model's name, its address and the length of vectors: {self._use} --url URL --dimensions N"
                 raise self._unavailable(refused.reason, mend) from refused
         return await self._parts(texts)
 
@@ -256,7 +257,7 @@ class EndpointEmbedder:
                     problem = self._problem(reply)
                     wait_s = wire.retry_after_s(reply.headers.get("retry-after"), datetime.now(UTC))
                     if wait_s is not None and wait_s > self._patience.longest_wait_s:
-                        raise self._unavailable(f"it asks to wait {wait_s:.0f} s", "it will be tried again later")
+                        raise self._unavailable(f"it asks to wait {wait_s:.0f} s", "try again after that")
             if number + 1 < tries:
                 longest = min(self._patience.longest_wait_s, FIRST_WAIT_S * 2.0**number)
                 # Spread out, so that callers that failed together don't return together.
@@ -264,8 +265,7 @@ class EndpointEmbedder:
                 await self._sleep(pause_s if wait_s is None else wait_s)
         if texts_at_fault:
             raise _TextsRefused(problem)
-        mend = "check that it is running and that FORGE_EMBEDDER_URL is right; it will be tried again later"
-        raise self._unavailable(problem, mend)
+        raise self._unavailable(problem, f"check that it is running, and its address: {self._use} --url URL")
 
     async def _post(self, texts: Sequence[str]) -> httpx.Response:
         at = self._endpoint
@@ -289,22 +289,21 @@ class EndpointEmbedder:
             raise _TextsRefused(shown)
         if status in (401, 403):
             raise self._unavailable(
-                f"it refuses the key ({shown})", "set FORGE_EMBEDDER_KEY, or FORGE_EMBEDDER_KEY_FILE"
+                f"it refuses the key ({shown})", f"give it the right key: {self._use} --key-file FILE"
             )
         if status == 404:
-            mend = "check FORGE_EMBEDDER (is the model there?) and FORGE_EMBEDDER_URL (it usually ends with /v1)"
+            mend = f"check that it has the model, and the address, which usually ends with /v1: {self._use} --url URL"
             raise self._unavailable(shown, mend)
         if 300 <= status < 400:
-            raise self._unavailable(
-                f"it redirects ({shown})", "set FORGE_EMBEDDER_URL to the address that it redirects to"
-            )
-        raise self._unavailable(shown, "check FORGE_EMBEDDER_URL")
+            mend = f"use the address that it redirects to: {self._use} --url URL"
+            raise self._unavailable(f"it redirects ({shown})", mend)
+        raise self._unavailable(shown, f"check the address: {self._use} --url URL")
 
     def _checked(self, texts: Sequence[str], reply: bytes) -> NDArray[np.float32]:
         try:
             rows = wire.vectors_of(reply, len(texts), self._dimensions)
         except wire.WrongLength as error:
-            mend = "is it still the same model? FORGE_EMBEDDER_DIMENSIONS sets the length; a new model needs a new name"
+            mend = f"is it still the same model? For another length: {self._use} --dimensions N; a new model needs a new name"
             raise self._unavailable(str(error), mend) from error
         self._dimensions = rows.shape[1]
         odd = ~np.isfinite(rows).all(axis=1)
@@ -315,6 +314,11 @@ class EndpointEmbedder:
         lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
         np.divide(rows, np.where(lengths > 0, lengths, 1), out=rows, casting="same_kind")
         return rows
+
+    @property
+    def _use(self) -> str:
+        """The command that changes how this model is asked."""
+        return f"knowledge-forge embedder use {shlex.quote(f'endpoint:{self._endpoint.model}')}"
 
     def _unavailable(self, reason: str, mend: str) -> EmbedderUnavailable:
         asked = f"the model {self._endpoint.model} at {shown_address(wire.embeddings_url(self._endpoint.url))}"

@@ -85,7 +85,8 @@ class FastembedModel:
         described = next((known[model] for model in known if model.casefold() == self._model.casefold()), None)
         if described is None:
             listed = ", ".join(list(known)[:SHOWN_MODELS])
-            mend = f"set FORGE_EMBEDDER=fastembed:MODEL to a model that it has ({listed} and {len(known) - SHOWN_MODELS} more)"
+            more = len(known) - SHOWN_MODELS
+            mend = f"choose one that it has ({listed} and {more} more): knowledge-forge embedder list"
             raise self.unavailable("it does not know that model", mend)
         self.multilingual = finds_across(self._model, str(described.get("description", "")))
         provided = self._folder / self._model.replace("/", "--")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from urllib.parse import urlsplit, urlunsplit
 
@@ -48,7 +49,7 @@ class EndpointReranker:
             self._texts = not self._texts
             reply = await self._post(question, sent)
         if reply.status_code != 200:
-            hint = "set FORGE_RERANKER_KEY, or FORGE_RERANKER_KEY_FILE" if reply.status_code in (401, 403) else ""
+            hint = f"give it the right key: {self._use} --key-file FILE" if reply.status_code in (401, 403) else ""
             raise self._unavailable(f"HTTP {reply.status_code}", hint)
         return self._numbers(reply.content, len(sent))
 
@@ -65,7 +66,8 @@ class EndpointReranker:
                 follow_redirects=False,  # the key must not go to another host
             )
         except httpx.RequestError as error:
-            raise self._unavailable(f"no answer ({type(error).__name__})", "check that it is running") from error
+            mend = f"check that it is running, and its address: {self._use} --url URL"
+            raise self._unavailable(f"no answer ({type(error).__name__})", mend) from error
 
     def _numbers(self, reply: bytes, count: int) -> list[float]:
         """Return the score of each passage, in their order."""
@@ -84,6 +86,11 @@ class EndpointReranker:
             raise self._unavailable("a reply in which not every score is a number", "")
         return [found[number] for number in range(count)]
 
+    @property
+    def _use(self) -> str:
+        """The command that changes how this model is asked."""
+        return f"knowledge-forge reranker use {shlex.quote(f'endpoint:{self.name}')}"
+
     def _unavailable(self, reason: str, mend: str) -> RerankerUnavailable:
-        mend = mend or "check FORGE_RERANKER_URL and the model's name"
+        mend = mend or f"check the model's name and its address: {self._use} --url URL"
         return RerankerUnavailable(f"{self.name} at {shown_address(self._url)}", reason, mend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 import httpx
@@ -41,9 +42,8 @@ class EndpointEmbedders:
         """
         settings = self._settings
         if settings.embedder_url is None:
-            raise EmbedderUnavailable(
-                f"the embedder {identity.embedder}", "no endpoint is set", "set FORGE_EMBEDDER_URL"
-            )
+            mend = f"give its address: knowledge-forge embedder use {shlex.quote(f'endpoint:{name.model}')} --url URL"
+            raise EmbedderUnavailable(f"the embedder {identity.embedder}", "no endpoint is set", mend)
         endpoint = Endpoint(
             settings.embedder_url,
             name.model,
@@ -88,5 +88,8 @@ class EndpointEmbedders:
                 break
         if not same:
             reason = "its vectors differ from those in the index"
-            remedy = "is another model behind FORGE_EMBEDDER_URL? Name it in FORGE_EMBEDDER, or run knowledge-forge index --rebuild"
+            remedy = (
+                "if another model answers there now, name it: knowledge-forge embedder use endpoint:MODEL; or make all vectors "
+                "again: knowledge-forge index --rebuild"
+            )
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, remedy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,8 @@ class ChosenReranker:
         if kind == "fastembed":
             return fastembed.FastembedReranker(model, self._models)
         if now.reranker_url is None:
-            raise RerankerUnavailable(model, "no endpoint is set", "set FORGE_RERANKER_URL")
+            mend = f"give its address: knowledge-forge reranker use {shlex.quote(f'endpoint:{model}')} --url URL"
+            raise RerankerUnavailable(model, "no endpoint is set", mend)
         self._clients.append(http.endpoint_client())
         return endpoint.EndpointReranker(
             self._clients[-1], now.reranker_url, model, now.reranker_key, timeout_s=self.limit_s

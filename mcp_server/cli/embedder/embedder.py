@@ -222,7 +222,8 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
     if args.url:
         values["embedder_url"] = args.url
     if args.key_file:
-        values["embedder_key_file"] = str(Path(args.key_file).expanduser().absolute())
+        # A key that is set itself would win over that of the file.
+        values |= {"embedder_key_file": str(Path(args.key_file).expanduser().absolute()), "embedder_key": None}
     if settings.file_place is None:
         raise WronglyAsked("this account has no configuration folder; set FORGE_CONFIG to a file of yours")
     names = {f"FORGE_{key.upper()}" for key in values} & set(settings.in_environment)

@@ -62,7 +62,7 @@ async def _show(_args: argparse.Namespace, settings: Settings) -> int:
         return 0
     print(f"in use: {visible(settings.reranker or OFF)}")
     if settings.reranker:
-        print(f"a search waits at most {settings.reranker_ms} ms for it (FORGE_RERANKER_MS)")
+        print(f"a search waits at most {settings.reranker_ms} ms for it (reranker_ms in forge.toml)")
     return 0
 
 
@@ -78,7 +78,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         if not settings.json:
             print(f"  takes      {measured_ms} ms for {MEASURED} passages, as measured here, for every search")
             if measured_ms > new.reranker_ms:
-                print(f"  too slow: a search waits only {new.reranker_ms} ms for it; set FORGE_RERANKER_MS higher")
+                print(f"  too slow: a search waits only {new.reranker_ms} ms for it; set reranker_ms higher in {file}")
         if not await _agreed(args):
             return NOT_DONE
     await anyio.to_thread.run_sync(change_file, file, values)
@@ -116,7 +116,8 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping
     if args.url:
         values["reranker_url"] = args.url
     if args.key_file:
-        values["reranker_key_file"] = str(Path(args.key_file).expanduser().absolute())
+        # A key that is set itself would win over that of the file.
+        values |= {"reranker_key_file": str(Path(args.key_file).expanduser().absolute()), "reranker_key": None}
     if (args.url or args.key_file) and not at_endpoint:
         raise WronglyAsked("--url and --key-file are for endpoint:MODEL only")
     if settings.file_place is None:

@@ -185,6 +185,31 @@ async def test_an_endpoint_gets_no_page_before_the_person_agrees(person: Person)
         assert person.file.read_text(encoding="utf-8") == "# mine\n"
 
 
+async def test_a_key_file_replaces_the_key_in_the_file_of_settings(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused key is answered with the advice to use `--key-file`."""
+    (key := person.file.parent / "key").write_text("right-key", encoding="utf-8")
+    key.chmod(0o600)
+    async with serving(EmbeddingServer(key="right-key")) as server:
+        lines = f'embedder = "endpoint:words"\nembedder_url = "{server.url}"\nembedder_key = "old-key"\n'
+        person.file.write_text(lines, encoding="utf-8")
+
+        def asked(*more: str) -> tuple[int, str, str]:
+            return person.says("embedder", "use", "endpoint:words", "--yes", *more)
+
+        code, _, err = await anyio.to_thread.run_sync(asked)
+        assert code != 0
+        assert "knowledge-forge embedder use endpoint:words --key-file FILE" in err
+        code, out, err = await anyio.to_thread.run_sync(lambda: asked("--key-file", str(key)))
+        assert code == 0, err
+        assert person.settings.embedder_key == "right-key"
+        monkeypatch.setenv("FORGE_EMBEDDER_KEY", "old-key")
+        code, _, err = await anyio.to_thread.run_sync(lambda: asked("--key-file", str(key)))
+        assert code == 2
+        assert "FORGE_EMBEDDER_KEY is set in the environment" in err
+
+
 @pytest.mark.parametrize(
     ("vector", "says"),
     [

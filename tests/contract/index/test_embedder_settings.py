@@ -103,7 +103,9 @@ async def test_another_embedder_takes_over_while_searches_go_on_and_other_proces
         note = (await ask(alone)).note
         assert note is not None
         assert "searched by words only" in note
-        assert "FORGE_EMBEDDER_URL" in note, "whoever has no such endpoint searches by words, and says how to mend it"
+        assert "embedder use endpoint:words --url URL" in note, (
+            "whoever has no such endpoint searches by words, and says how to mend it"
+        )
         found = {finding.what: finding for finding in await doctor.examine(settings)}
         assert "vectors" not in found
         assert "endpoint:words/1" in found["engines"].found

@@ -159,7 +159,8 @@ async def test_a_server_that_is_gone_is_said_with_its_address_and_what_to_do(des
         await embedder.embed([UNSPOKEN])
     said = str(caught.value)
     assert "words at http://127.0.0.1:9/v1/embeddings: no answer (ConnectError)" in said
-    assert "FORGE_EMBEDDER_URL" in said
+    assert "knowledge-forge embedder use endpoint:words --url URL" in said
+    assert "later" not in said, "a command that has ended tries nothing again"
     assert "secret" not in said
     assert len(desk.waits) == FOR_PASSAGES.tries - 1
 
@@ -239,13 +240,13 @@ async def test_a_wrong_key_is_said_without_the_key(desk: Desk, caplog: pytest.Lo
     caplog.set_level(logging.DEBUG)
     with pytest.raises(EmbedderUnavailable, match=r"refuses the key \(HTTP 401 \(invalid_api_key\)\)") as caught:
         await desk.embedder(key="sk-wrong").embed(["words"])
-    assert "FORGE_EMBEDDER_KEY" in str(caught.value)
+    assert "knowledge-forge embedder use endpoint:words --key-file FILE" in str(caught.value)
     assert "sk-wrong" not in str(caught.value) + caplog.text
     assert KEY not in repr(Endpoint(desk.server.url, "words", KEY))
 
 
 async def test_a_model_that_is_not_there_is_said(desk: Desk) -> None:
-    with pytest.raises(EmbedderUnavailable, match=r"the model wrong at .*404 \(model_not_found\).*FORGE_EMBEDDER"):
+    with pytest.raises(EmbedderUnavailable, match=r"the model wrong at .*404 \(model_not_found\).*embedder use"):
         await desk.embedder(model="wrong").embed(["words"])
 
 
@@ -296,7 +297,7 @@ async def test_one_refused_text_does_not_make_later_requests_smaller(desk: Desk)
 
 
 async def test_who_refuses_everything_is_unavailable_and_not_the_texts_to_blame(desk: Desk) -> None:
-    with pytest.raises(EmbedderUnavailable, match=r"400 \(invalid_dimensions\).*FORGE_EMBEDDER_DIMENSIONS"):
+    with pytest.raises(EmbedderUnavailable, match=r"400 \(invalid_dimensions\).*--dimensions"):
         await desk.embedder(dimensions=64).embed(["one", "two"])
     assert len(desk.sent()) == 2
 

@@ -202,7 +202,7 @@ async def test_a_reply_that_cannot_be_used_is_no_order(reply: bytes, says: str) 
 
 async def test_a_refused_key_is_named_and_never_shown() -> None:
     async with reranking(server := RerankServer()):
-        with pytest.raises(RerankerUnavailable, match="FORGE_RERANKER_KEY") as refused:
+        with pytest.raises(RerankerUnavailable, match="reranker use endpoint:pairs --key-file") as refused:
             await scores(server, "wrong-key")
     assert "wrong-key" not in str(refused.value)
 
