@@ -216,7 +216,7 @@ class IndexingService:
             except Exception as error:  # the vectors in use stay, and the next try may succeed
                 if not isinstance(error, EmbedderUnavailable):
                     log.exception("embedding stopped")
-                self._trouble("vectors", f"passages that still have no vectors: {error}")
+                self._trouble("vectors", f"passages have no vectors of the configured embedder: {error}")
                 await anyio.sleep(wait_s)
                 wait_s = min(wait_s * 2, LONGEST_RETRY_S)
                 continue

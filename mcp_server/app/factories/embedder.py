@@ -43,7 +43,10 @@ logger = logging.getLogger("knowledge_forge")
 STATIC = IndexIdentity("static-l2_supercat-256/2", 256, RECIPE)
 """The identity of `StaticEmbedder`. A test compares them; loading it here would slow down every start."""
 LOOK_S = 30.0
-WORDS_MEANWHILE = "pages are getting vectors from the configured embedder; until then they are found by keywords"
+WORDS_MEANWHILE = (
+    "until pages have vectors of the configured embedder they are found by words only; a running server makes them, or run: "
+    "knowledge-forge index"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +182,7 @@ class _EmbedderLoader:
         threads, declared = self._live.now.embedder_threads or 0, self._live.now.embedder_multilingual
         if name.kind == "onnx":
             path, _, digest = name.model.rpartition("#")
-            model = self._onnx.get(name.model) or onnx.open_model(Path(path), digest=digest, threads=threads)
-            self._onnx[name.model] = model
+            model = self._onnx.get(name.model) or self._opened(path, digest, threads)
             if used == NO_PREFIXES:
                 prefix = model.files.prefixes.question if asking else model.files.prefixes.passage
             return transformer.TransformerEmbedder(
@@ -201,6 +203,21 @@ class _EmbedderLoader:
             expected=identity.dimensions,
             multilingual=declared,
         )
+
+    def _opened(self, path: str, digest: str, threads: int) -> OnnxModel:
+        """Return the model in these files.
+
+        Raises:
+            EmbedderUnavailable: they are not a usable model, or not the one with that digest.
+        """
+        model = onnx.open_model(Path(path), threads=threads)
+        model = self._onnx.setdefault(f"{path}#{model.files.digest}", model)
+        if digest != model.files.digest:
+            # New vectors come only if the new files can be loaded. They are kept, because the next questions need them.
+            model.load()
+            reason = "its files have changed since the vectors were made"
+            raise EmbedderUnavailable(f"the model {path}", reason, WORDS_MEANWHILE)
+        return model
 
     def _at_endpoint(self) -> EndpointEmbedders:
         if self._endpoint is None:

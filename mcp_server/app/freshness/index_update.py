@@ -16,6 +16,7 @@ from knowledge.index.indexing_service import TTL_S
 from knowledge.index.vector_renewal import begin
 from knowledge.leases import holds
 from knowledge.state.ports import IndexIdentity, Lease, Progress
+from mcp_server.app.freshness.embedder_state import AFTERWARDS, used_meanwhile
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, utc_now
 
 logger = logging.getLogger("knowledge_forge")
@@ -30,7 +31,7 @@ ASK_S = 0.2
 class IndexUpdate:
     """The result of an update: documents that changed or are gone, and chunks that were embedded.
 
-    `waiting` says why passages have no vectors of the configured embedder yet, "" if all have them.
+    `waiting` says why passages have no vectors of the configured embedder, and what to do, "" if all have them.
     """
 
     changed: int = 0
@@ -64,7 +65,7 @@ async def bring_up_to_date(
         try:
             await base.indexer.renew(lease.fence)
         except EmbedderUnavailable as error:
-            waiting = str(error)
+            waiting = await _waiting(base, error)
     await base.indexer.catch_up()
     for follower in await base.followers():
         try:
@@ -72,6 +73,13 @@ async def bring_up_to_date(
         except EngineUnavailable as error:
             logger.warning("%s", error)  # a running `serve` process updates that search server later
     return IndexUpdate(len(outcomes.changed), outcomes.embedded, waiting)
+
+
+async def _waiting(base: KnowledgeBase, error: EmbedderUnavailable) -> str:
+    """Return how many passages wait for a vector because of `error`, what searches use meanwhile, and what to do."""
+    progress = await base.index.renewal() or Progress(0, 0)
+    lacking = f"{progress.total - progress.done} of {progress.total} passages have no vectors of {base.embedding.wanted.embedder}"
+    return f"{lacking}: {error}; {await used_meanwhile(base)} until that is fixed; {AFTERWARDS}"
 
 
 async def stale(base: KnowledgeBase, *, besides: Collection[str] = ()) -> int:

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from agents.engine.work.markdown import counted
-from knowledge.errors import EmbedderUnavailable, KnowledgeError, size_in_words
+from knowledge.errors import KnowledgeError, size_in_words
 from knowledge.history.audit.inspection import inspect
 from knowledge.index.indexing_service import TTL_S
 from knowledge.leases import holds
@@ -26,6 +26,7 @@ from mcp_server import VERSION
 from mcp_server.app.factories.embedder import STATIC
 from mcp_server.app.factories.journey_store import journeys_in
 from mcp_server.app.factories.team_files import team_catalogue
+from mcp_server.app.freshness.embedder_state import AFTERWARDS, embedder_problem, used_meanwhile
 from mcp_server.app.freshness.index_update import stale
 from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, open_base, utc_now
 from mcp_server.app.settings.loader import user_file
@@ -502,25 +503,25 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
     progress = await base.index.renewal()
     if progress is None and space.wanted.same_vectors(wanted):
         return None
-    mend = "a running server makes them in the background; or run: knowledge-forge index"
     if not space.wanted.same_vectors(wanted):
         found = f"the index has vectors of {space.identity.embedder or 'nothing yet'}, but the settings name {wanted.embedder}"
-        return note("vectors", found, mend)
-    done, total = (progress.done, progress.total) if progress else (0, 0)
-    found = f"{done} of {total} passages have vectors of {space.wanted.embedder}"
-    found += f"; searches use those of {space.identity.embedder} until then" if space.coming else ""
-    try:
-        embedder = await base.embedding.questions(wanted)
-        await embedder.embed(["knowledge"])
-    except EmbedderUnavailable as error:
-        return bad("vectors", f"{found}; {error.embedder}: {error.reason}", error.mend)
-    return note("vectors", found, mend)
+    else:
+        done, total = (progress.done, progress.total) if progress else (0, 0)
+        found = f"{done} of {total} passages have vectors of {wanted.embedder}"
+    problem = await embedder_problem(base, wanted)
+    if problem or not space.identity.same_vectors(wanted):
+        found += f"; {await used_meanwhile(base)} until then"
+    if problem:
+        return bad("vectors", f"{found}; {problem.embedder}: {problem.reason}", f"{problem.mend}; {AFTERWARDS}")
+    return note("vectors", found, "a running server makes them in the background; or run: knowledge-forge index")
 
 
 async def _search(base: KnowledgeBase) -> DoctorFinding:
     if not (await base.index.progress()).done:
         return note("search", "no page is indexed yet, so nothing can be found", "knowledge-forge index")
     answer = await base.finder.search("knowledge", limit=1)
+    if not answer.hits and answer.note:
+        return note("search", f"a test search finds nothing: {answer.note}")
     if not answer.hits:
         return note("search", "a test search finds nothing", "knowledge-forge index")
     return ok("search", "answers")

@@ -16,6 +16,7 @@ from knowledge.extras import install_command
 from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
 from knowledge.index.indexing_service import TTL_S
 from knowledge.state.ports import Progress
+from mcp_server.app.freshness.embedder_state import AFTERWARDS, embedder_problem, used_meanwhile
 from mcp_server.app.freshness.index_update import OnProgress, bring_up_to_date, held_lease, other_process
 from mcp_server.app.knowledge_base import KnowledgeBase, models_folder, open_base
 from mcp_server.app.settings.loader import key_in
@@ -97,16 +98,21 @@ async def _list(_args: argparse.Namespace, settings: Settings) -> int:
     async with open_base(settings) as base:
         space, renewal = await base.index.space(), await base.index.renewal()
         wanted = base.embedding.wanted
+        is_behind = renewal is not None or not space.identity.same_vectors(wanted)
+        problem = await embedder_problem(base, wanted) if is_behind else None
+        meanwhile = await used_meanwhile(base) if problem else ""
     offers = [STATIC, *await anyio.to_thread.run_sync(_known, settings)]
     if settings.json:
         progress = None if renewal is None else asdict(renewal)
         fields = {"in_use": space.identity.embedder, "wanted": wanted.embedder, "renewal": progress}
-        print_json({**fields, "embedders": [asdict(offer) for offer in offers]})
+        print_json({**fields, "problem": str(problem or ""), "embedders": [asdict(offer) for offer in offers]})
         return 0
     print(f"in use: {visible(space.identity.embedder or 'nothing yet')}")
-    if not space.identity.same_vectors(wanted):
+    if is_behind:
         done = f", {renewal.done} of {renewal.total} passages have their vectors" if renewal else ""
         print(f"wanted: {visible(wanted.embedder)}{done}")
+    if problem:
+        print(f"{visible(str(problem))}; {visible(meanwhile)} until that is fixed; {AFTERWARDS}")
     print()
     print(f"{'name':<54} {'size':>9} {'':<8} {'numbers':>7} {'tokens':>6}  {'licence':<12} languages")
     for offer in offers:
@@ -352,7 +358,7 @@ async def _filled(base: KnowledgeBase, *, later: bool) -> str:
         if later:
             return "passages get their vectors from the next server, or now with: knowledge-forge index"
         done = await bring_up_to_date(base, lease, vectors=True)
-        return f"passages that still have no vectors: {done.waiting}" if done.waiting else ""
+        return done.waiting
 
 
 async def _noticed(base: KnowledgeBase) -> str:

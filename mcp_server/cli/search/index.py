@@ -41,7 +41,7 @@ class IndexReport:
     problems: tuple[str, ...]
     kept_by: str = ""
     waiting: str = ""
-    """Why passages have no vectors of the configured embedder yet."""
+    """Why passages have no vectors of the configured embedder, and what to do about it."""
     map_lines: int = 0
     """The number of map lines that a language model wrote."""
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         odd = f"; {len(report.problems)} with problems (knowledge-forge doctor)" if report.problems else ""
         print(f"{counted(report.documents, 'page')}, {report.changed} changed, in {report.seconds:.2f} s{odd}")
         if report.waiting:
-            print(f"passages are still waiting for vectors of the configured embedder: {report.waiting}")
+            print(report.waiting)
         if report.map_lines:
             print(f"the language model wrote {counted(report.map_lines, 'line')} of maps while a server ran")
     else:

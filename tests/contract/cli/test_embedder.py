@@ -100,6 +100,19 @@ def test_it_changes_to_a_model_and_back_and_only_changed_pages_are_embedded_agai
     assert person.json("embedder", "list")["in_use"] == STATIC.embedder
 
 
+def test_a_model_that_is_gone_is_said_by_the_list_and_by_the_index(person: Person) -> None:
+    person.says("embedder", "use", str(person.model), "--yes")
+    person.model.rename(person.model.with_name("elsewhere"))
+    assert "there is no folder" in person.json("embedder", "list")["problem"]
+    for command in ("embedder", "index"):
+        _, out, _ = person.says(command)
+        assert "there is no folder" in out
+        assert "pages are found by words only until that is fixed; then run knowledge-forge index" in out
+    person.model.with_name("elsewhere").rename(person.model)
+    assert person.json("embedder", "list")["problem"] == ""
+    assert person.json("index")["waiting"] == ""
+
+
 def test_whether_it_finds_across_languages_is_shown_and_may_be_declared(person: Person) -> None:
     person.says("index")
     _, out, _ = person.says("embedder", "use", str(person.model))
@@ -201,7 +214,7 @@ async def test_a_key_file_replaces_the_key_in_the_file_of_settings(
         code, _, err = await anyio.to_thread.run_sync(asked)
         assert code != 0
         assert "knowledge-forge embedder use endpoint:words --key-file FILE" in err
-        code, out, err = await anyio.to_thread.run_sync(lambda: asked("--key-file", str(key)))
+        code, _, err = await anyio.to_thread.run_sync(lambda: asked("--key-file", str(key)))
         assert code == 0, err
         assert person.settings.embedder_key == "right-key"
         monkeypatch.setenv("FORGE_EMBEDDER_KEY", "old-key")

@@ -287,6 +287,36 @@ async def test_a_model_that_is_gone_holds_up_nothing_and_doctor_says_so(plain: S
     assert "there is no folder" in found["vectors"].found
 
 
+@pytest.mark.parametrize("wrong", ["there is no folder", "model.onnx cannot be loaded"])
+async def test_nobody_promises_vectors_that_a_broken_model_cannot_make(
+    plain: Settings, tmp_path: Path, wrong: str
+) -> None:
+    """Only a person can restore the files, so every message says what is wrong, what searches use, and what to do."""
+    words = words_of(*(page.read_text() for page in plain.kb.rglob("*.md")))
+    model = write_transformer(tmp_path / "tiny", words)
+    settings = replace(plain, embedder=f"onnx:{model}")
+    await indexed(settings)
+    if "folder" in wrong:
+        model.rename(tmp_path / "elsewhere")
+    else:
+        (model / "model.onnx").write_bytes(b"\x00not a model")
+    for _ in range(2):  # before and after the index has learned which embedder is wanted
+        found = {finding.what: finding for finding in await doctor.examine(settings)}
+        assert found["vectors"].health == "bad"
+        assert "pages are found by words only until then" in found["vectors"].found
+        async with open_base(settings) as base, held_lease(base) as lease:
+            note = (await ask(base)).note
+            assert lease is not None
+            waiting = (await bring_up_to_date(base, lease, vectors=True)).waiting
+        told = [note or "", waiting, *(f"{found[what].found} {found[what].mend}" for what in ("engines", "vectors"))]
+        for said in told:
+            assert wrong in said
+            assert "restore its files, or choose another model: knowledge-forge embedder list" in said
+            assert "being made" not in said
+            assert "in the background" not in said
+        assert "knowledge-forge index" not in found["search"].mend
+
+
 async def test_the_key_is_nowhere_to_be_read(plain: Settings, tmp_path: Path) -> None:
     async with serving(EmbeddingServer(key=KEY)) as server:
         settings = asking(plain, server)

@@ -19,8 +19,7 @@ from knowledge.index.embed.transformer import PoliteThreads, batches_of
 if TYPE_CHECKING:
     import onnxruntime
 
-REMEDY = "choose another model: knowledge-forge embedder list"
-NEW_VECTORS = "new vectors are being made; until then pages are found by keywords"
+REMEDY = "restore its files, or choose another model: knowledge-forge embedder list"
 BATCH_TOKENS = 512
 """Tokens, padding included, that go through the model together, in each thread. Memory grows with this and speed does not:
 with 8-bit MiniLM, 512 tokens took 100 MB and 1,024 took 200 MB, at 5,800 and 5,700 tokens for each second of a core."""
@@ -31,13 +30,11 @@ TOKEN_OUTPUTS = ("last_hidden_state", "token_embeddings")
 Encoded = Sequence[int]
 
 
-def open_model(path: Path, *, digest: str = "", threads: int = 0) -> OnnxModel:
+def open_model(path: Path, *, threads: int = 0) -> OnnxModel:
     """Return the model in a folder or file, not loaded yet.
 
-    If `digest` is given, the files must still have that digest.
-
     Raises:
-        EmbedderUnavailable: there is no usable model, or its digest differs.
+        EmbedderUnavailable: there is no usable model.
     """
     try:
         files = find_model(path)
@@ -45,10 +42,6 @@ def open_model(path: Path, *, digest: str = "", threads: int = 0) -> OnnxModel:
         raise EmbedderUnavailable(f"the model {path}", str(error), REMEDY) from error
     except OSError as error:
         raise EmbedderUnavailable(f"the model {path}", f"it cannot be read ({error.strerror})", REMEDY) from error
-    if digest and files.digest != digest:
-        raise EmbedderUnavailable(
-            f"the model {path}", "its files have changed since the vectors were made", NEW_VECTORS
-        )
     return OnnxModel(files, threads=threads)
 
 
