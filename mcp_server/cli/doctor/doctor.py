@@ -450,9 +450,11 @@ async def _index(base: KnowledgeBase, pages: CheckedPages) -> DoctorFinding:
 
 async def _coverage(base: KnowledgeBase) -> DoctorFinding:
     found = await coverage(base.index)
-    complete = found.documents >= found.total and found.embedded == found.chunks
-    mend = "" if complete and found.newest else "a running server continues it; or run: knowledge-forge index"
-    return DoctorFinding("coverage", "note" if mend else "ok", found.text(utc_now()), mend)
+    has_all_pages = found.newest is not None and found.documents >= found.total
+    # What makes missing vectors is said by `_vectors`.
+    mend = "" if has_all_pages else "a running server continues it; or run: knowledge-forge index"
+    complete = has_all_pages and found.embedded == found.chunks
+    return DoctorFinding("coverage", "ok" if complete else "note", found.text(utc_now()), mend)
 
 
 async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | None:

@@ -70,6 +70,10 @@ async def coverage(index: IndexStore) -> Coverage:
     progress = await index.progress()
     times = [indexed_at_ns for _, _, indexed_at_ns in (await index.stamps()).values()]
     chunks, embedded = await _counted(index)
+    renewal = await index.renewal()
+    if (await index.space()).coming is None:
+        # Exact: a text that the model does not accept has a vector of zeros, and needs no other.
+        embedded = chunks - (renewal.total - renewal.done if renewal else 0)
     newest = datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
     return Coverage(progress.done, progress.total, chunks, embedded, newest)
 
@@ -132,8 +136,8 @@ async def _counted(index: IndexStore) -> tuple[int, int]:
     seen: dict[int, bool] = {}
     while at.generation != end.generation or at.seq < end.seq:
         rows = await index.delta(at, limit=ROWS, codes=True)
-        # A chunk without a vector has an empty code. Reading the codes is much cheaper than reading the vectors.
-        seen.update({row.seq: bool(row.code) for row in rows.codes})
+        # The code of a chunk without a vector has only zeros. Reading the codes is much cheaper than reading the vectors.
+        seen.update({row.seq: any(row.code) for row in rows.codes})
         gone.update(rows.removed)
         if rows.upto == at:
             break

@@ -18,7 +18,7 @@ from mcp_server.app.factories.writer import recovery_of
 from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease, other_process, stale, up_to_date
 from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.doctor.index_coverage import coverage, engine_reports
+from mcp_server.cli.doctor.index_coverage import engine_reports
 from mcp_server.cli.doctor.page_problems import CheckedPages, PageRepair
 from mcp_server.cli.local_host import LocalHost, NotDone, local_host
 from mcp_server.cli.terminal.commands import command
@@ -62,10 +62,10 @@ async def _index_repair(base: KnowledgeBase, pages: CheckedPages) -> Repair | No
         return Repair("rebuild", "rebuild the damaged index from the pages")
     if await other_process(base):
         return None
-    late, its = await stale(base, besides=pages.unreadable), await coverage(base.index)
+    late = await stale(base, besides=pages.unreadable)
     lacking = [f"index {counted(late, 'new or changed page')}"] if late else []
-    if its.embedded < its.chunks or await base.index.renewal() is not None:
-        lacking.append(f"make the vectors of {counted(its.chunks - its.embedded, 'passage')}")
+    if renewal := await base.index.renewal():
+        lacking.append(f"make the vectors of {counted(renewal.total - renewal.done, 'passage')}")
     try:
         behind = [one.name for one in await engine_reports(base.index, await base.engines()) if one.behind]
     except EngineUnavailable:

@@ -141,6 +141,29 @@ async def test_an_endpoint_that_is_down_holds_up_neither_index_nor_search(plain:
         assert await base.index.space() == space, "a look from a host with other settings takes nothing back"
 
 
+async def test_what_was_saved_while_the_endpoint_was_down_is_counted_the_same_everywhere(plain: Settings) -> None:
+    """One line said that all passages have vectors, and another that one has none."""
+    async with serving(EmbeddingServer(key=KEY)) as server:
+        settings = asking(plain, server)
+        await indexed(settings)
+        down = replace(settings, embedder_url="http://127.0.0.1:9/v1")
+        write(plain.kb, {"late.md": "# Late\n\nzebras and giraffes\n"})
+        await indexed(down)
+        found = {finding.what: finding for finding in await doctor.examine(down)}
+        counts = [found[what].found.partition(" passages have vectors")[0] for what in ("coverage", "vectors")]
+        done, total = counts[1].split(" of ")
+        assert int(total) - int(done) == 1
+        assert counts[0].endswith(f"; {counts[1]}")
+        assert (found["coverage"].health, found["coverage"].mend) == ("note", "")
+        assert found["vectors"].mend.endswith("then run knowledge-forge index, or leave it to a running server")
+        back = {finding.what: finding for finding in await doctor.examine(settings)}
+        assert "a running server makes them" in back["vectors"].mend
+        await indexed(settings)
+        after = {finding.what: finding for finding in await doctor.examine(settings)}
+        assert f"all {total} passages have vectors" in after["coverage"].found
+        assert "vectors" not in after
+
+
 async def test_an_endpoint_finds_across_languages_if_its_name_is_known_or_a_person_declares_it(plain: Settings) -> None:
     async with serving(server := EmbeddingServer(key=KEY)):
         for settings, across in (
