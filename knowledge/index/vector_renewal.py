@@ -36,9 +36,10 @@ async def begin(index: IndexStore, wanted: IndexIdentity, at_once: IndexIdentity
     `at_once` is always available, so that a first index need not wait for a slow embedder. When the index is filled,
     call this again with `wanted`.
     """
-    recorded = (await index.space()).identity
-    emptied = recorded.recipe != wanted.recipe  # by `index.begin`, with all vectors
-    empty = not recorded.same_vectors(wanted) and not (await index.progress()).done
+    space = await index.space()
+    emptied = space.identity.recipe != wanted.recipe  # by `index.begin`, with all vectors in use
+    # A process that died right after that left vectors that are to be used again: then `wanted` is coming already.
+    empty = not space.wanted.same_vectors(wanted) and not (await index.progress()).done
     first = wanted
     if at_once is not None and (emptied or empty):
         first = at_once

@@ -509,7 +509,8 @@ class IndexStore(Protocol):
 
         If only the embedder differs and there are documents, the vectors stay in use, and `identity` becomes `coming`. Vectors that
         were made for another coming identity are dropped. If the recipe differs as well, the vectors of the wanted embedder stay as
-        supplied ones, and it becomes `coming`: texts that are the same need no new vector.
+        supplied ones, and it becomes `coming`: texts that are the same need no new vector. They also stay in an index that was emptied
+        so and got no document yet.
         """
         ...
 

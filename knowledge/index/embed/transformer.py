@@ -148,7 +148,7 @@ class TransformerEmbedder(Generic[T]):
                 if rows.shape[1] != self._dimensions:
                     reason = f"its vectors have {rows.shape[1]} numbers, not {self._dimensions}"
                     raise self._model.unavailable(
-                        reason, "is it still the same model? run: knowledge-forge index --rebuild"
+                        reason, "is it still the same model? run: knowledge-forge index --rebuild --new-vectors"
                     )
                 found[numbers] = of_length_one(rows)
 

@@ -66,12 +66,13 @@ def record_of(row: Any) -> DocumentRecord:
 
 def begin(identity: IndexIdentity, c: apsw.Connection) -> bool:
     """Return whether the content was kept; if not, it is deleted and a new generation begins."""
-    found = sqlite_vectors.space(c).identity
+    space = sqlite_vectors.space(c)
     filled = c.execute("SELECT 1 FROM document LIMIT 1").fetchall()
-    if found.recipe == identity.recipe and (found.same_vectors(identity) or filled):
+    fits = filled or space.identity.same_vectors(identity) or space.wanted.same_vectors(identity)
+    if fits and space.identity.recipe == identity.recipe:
         sqlite_vectors.want(identity, c)
         return True
-    kept = sqlite_vectors.set_aside(identity, c) if filled else None
+    kept = sqlite_vectors.set_aside(identity, c) if filled or space.coming else None
     if kept is None:
         c.execute("DELETE FROM coming")
     for table in EMPTIED:

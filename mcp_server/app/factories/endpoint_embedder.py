@@ -90,6 +90,6 @@ class EndpointEmbedders:
             reason = "its vectors differ from those in the index"
             remedy = (
                 "if another model answers there now, name it: knowledge-forge embedder use endpoint:MODEL; or make all vectors "
-                "again: knowledge-forge index --rebuild"
+                "again: knowledge-forge index --rebuild --new-vectors"
             )
             raise EmbedderUnavailable(f"the embedder {identity.embedder}", reason, remedy)

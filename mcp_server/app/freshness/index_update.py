@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import anyio.to_thread
@@ -16,6 +16,7 @@ from knowledge.index.indexing_service import TTL_S
 from knowledge.index.vector_renewal import begin
 from knowledge.leases import holds
 from knowledge.state.ports import IndexIdentity, Lease, Progress
+from mcp_server.app.factories.embedder import STATIC
 from mcp_server.app.freshness.embedder_state import AFTERWARDS, used_meanwhile
 from mcp_server.app.knowledge_base import KnowledgeBase, holder_name, utc_now
 
@@ -32,17 +33,20 @@ class IndexUpdate:
     """The result of an update: documents that changed or are gone, and chunks that were embedded.
 
     `waiting` says why passages have no vectors of the configured embedder, and what to do, "" if all have them.
+    If passages lacked vectors of it, `kept` is how many had one, and `made` how many got one.
     """
 
     changed: int = 0
     embedded: int = 0
     waiting: str = ""
+    kept: int = 0
+    made: int = 0
 
 
 async def bring_up_to_date(
-    base: KnowledgeBase, lease: Lease, *, anew: bool = False, vectors: bool = False
+    base: KnowledgeBase, lease: Lease, *, anew: bool = False, new_vectors: bool = False, vectors: bool = False
 ) -> IndexUpdate:
-    """Update the index from the files; with `anew`, rebuild it.
+    """Update the index from the files; with `anew`, rebuild it: texts that are the same keep their vectors, unless `new_vectors`.
 
     With `vectors` all passages get vectors of the configured embedder. Without `vectors`, an index in use keeps the
     embedder that it has or is getting: a search must not change what other processes find.
@@ -50,8 +54,8 @@ async def bring_up_to_date(
     if anew:
         if await base.index.check():
             await base.index.rebuild("asked for")
-        # An index for no embedder is emptied, under a new generation, by the next process that begins with it.
-        await base.index.begin(IndexIdentity("", 0, 0))
+        # No index has this recipe, so it is emptied under a new generation; one for no embedder keeps no vectors either.
+        await base.index.begin(IndexIdentity("", 0, 0) if new_vectors else replace(STATIC, recipe=0))
     wanted, space = base.embedding.wanted, await base.index.space()
     in_use = space.identity.recipe == wanted.recipe and (await base.index.progress()).done > 0
     if in_use and not vectors:
@@ -60,26 +64,36 @@ async def bring_up_to_date(
     await begin(base.index, wanted, base.embedding.at_once)
     outcomes = await base.indexer.reconcile(lease.fence)
     await base.index.begin(wanted)
-    waiting = ""
+    kept, made, waiting = 0, 0, ""
     if vectors:
+        before = await _renewal(base)
         try:
             await base.indexer.renew(lease.fence)
         except EmbedderUnavailable as error:
             waiting = await _waiting(base, error)
+        kept, made = before.done, _lacking(before) - _lacking(await _renewal(base))
     await base.indexer.catch_up()
     for follower in await base.followers():
         try:
             await follower.catch_up(base.index)
         except EngineUnavailable as error:
             logger.warning("%s", error)  # a running `serve` process updates that search server later
-    return IndexUpdate(len(outcomes.changed), outcomes.embedded, waiting)
+    return IndexUpdate(len(outcomes.changed), outcomes.embedded, waiting, kept, made)
 
 
 async def _waiting(base: KnowledgeBase, error: EmbedderUnavailable) -> str:
     """Return how many passages wait for a vector because of `error`, what searches use meanwhile, and what to do."""
-    progress = await base.index.renewal() or Progress(0, 0)
-    lacking = f"{progress.total - progress.done} of {progress.total} passages have no vectors of {base.embedding.wanted.embedder}"
+    progress = await _renewal(base)
+    lacking = f"{_lacking(progress)} of {progress.total} passages have no vectors of {base.embedding.wanted.embedder}"
     return f"{lacking}: {error}; {await used_meanwhile(base)} until that is fixed; {AFTERWARDS}"
+
+
+async def _renewal(base: KnowledgeBase) -> Progress:
+    return await base.index.renewal() or Progress(0, 0)
+
+
+def _lacking(progress: Progress) -> int:
+    return progress.total - progress.done
 
 
 async def stale(base: KnowledgeBase, *, besides: Collection[str] = ()) -> int:

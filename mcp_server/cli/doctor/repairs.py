@@ -14,6 +14,7 @@ from knowledge.errors import EngineUnavailable, KnowledgeError
 from knowledge.index.indexing_service import TTL_S
 from knowledge.writing.files.file_set import FileSet
 from knowledge.writing.files.recovery import ORPHANED_S
+from mcp_server.app.factories.embedder import STATIC
 from mcp_server.app.factories.writer import recovery_of
 from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease, other_process, stale, up_to_date
 from mcp_server.app.knowledge_base import KnowledgeBase, utc_now
@@ -59,7 +60,9 @@ async def repairs_for(base: KnowledgeBase, pages: CheckedPages) -> list[Repair]:
 async def _index_repair(base: KnowledgeBase, pages: CheckedPages) -> Repair | None:
     """Return how to complete the index; None if it is complete, or a running process does that."""
     if await base.index.check():
-        return Repair("rebuild", "rebuild the damaged index from the pages")
+        wanted = base.embedding.wanted
+        vectors = "" if wanted == STATIC else f"; {wanted.embedder} makes the vectors of all passages again"
+        return Repair("rebuild", f"rebuild the damaged index from the pages{vectors}")
     if await other_process(base):
         return None
     late = await stale(base, besides=pages.unreadable)

@@ -42,7 +42,6 @@ NOT_DONE = 1
 NOTICED_S = 15.0
 """How long a running server may take to notice: it checks the file every second, unless it is in the middle of a step."""
 LOOK_S = 0.2
-ASK = "nothing was changed: answer at a terminal, or add --yes"
 
 Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 
@@ -179,7 +178,7 @@ async def _priced(args: argparse.Namespace, choice: EmbedderChoice, base: Knowle
     offer = choice.offer
     if not choice.settings.json:
         _print_offer(offer)
-    if offer.to_download and not await _agreed(args, "Download it now, to measure what it takes here?"):
+    if offer.to_download and not await keyboard.agrees("Download it now, to measure what it takes here?", yes=args.yes):
         return None
     passages, texts = await sample_of(base.index)
     if offer.sends_to or not texts:
@@ -189,7 +188,7 @@ async def _priced(args: argparse.Namespace, choice: EmbedderChoice, base: Knowle
     if not choice.settings.json:
         _print_estimate(measured)
     sending = f" Every passage and every question will be sent to {visible(offer.sends_to)}." if offer.sends_to else ""
-    return measured if await _agreed(args, f"Use it?{sending}") else None
+    return measured if await keyboard.agrees(f"Use it?{sending}", yes=args.yes) else None
 
 
 @dataclass
@@ -279,18 +278,6 @@ def _offer(args: argparse.Namespace, settings: Settings) -> EmbedderOffer:
         hint = "" if importlib.util.find_spec("fastembed") else f"; more with: {install_command('fastembed')}"
         raise WronglyAsked(f"no embedder is called {name!r}: knowledge-forge embedder list shows them{hint}")
     return found
-
-
-async def _agreed(args: argparse.Namespace, question: str) -> bool:
-    if args.yes:
-        return True
-    if not keyboard.is_terminal():
-        say(ASK)
-        return False
-    if await keyboard.confirms(question):
-        return True
-    say("nothing was changed")
-    return False
 
 
 _ACROSS = {

@@ -21,14 +21,13 @@ from mcp_server.cli.embedder.estimate import sample_of, texts_below
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_actions, nonempty
-from mcp_server.cli.terminal.output import print_json, say
+from mcp_server.cli.terminal.output import print_json
 
 NOT_DONE = 1
 MEASURED = 30
 """Passages that are reranked to measure the model: as many as in a search."""
 QUESTION = "how is this set up, and what happens when it fails?"
 OFF = "off"
-ASK = "nothing was changed: answer at a terminal, or add --yes"
 
 Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 
@@ -79,7 +78,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
             print(f"  takes      {measured_ms} ms for {MEASURED} passages, as measured here, for every search")
             if measured_ms > new.reranker_ms:
                 print(f"  too slow: a search waits only {new.reranker_ms} ms for it; set reranker_ms higher in {file}")
-        if not await _agreed(args):
+        if not await keyboard.agrees("Use it?", yes=args.yes):
             return NOT_DONE
     await anyio.to_thread.run_sync(change_file, file, values)
     if settings.json:
@@ -90,18 +89,6 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         print("to measure its effect: knowledge-forge eval, with it and without")
         print("to undo this: knowledge-forge reranker use off")
     return 0
-
-
-async def _agreed(args: argparse.Namespace) -> bool:
-    if args.yes:
-        return True
-    if not keyboard.is_terminal():
-        say(ASK)
-        return False
-    if await keyboard.confirms("Use it?"):
-        return True
-    say("nothing was changed")
-    return False
 
 
 def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping[str, str | int | None], Settings]:

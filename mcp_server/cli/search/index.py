@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 import anyio
 
 from agents.engine.work.markdown import counted
+from knowledge.wire.addresses import shown_address
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.freshness.index_update import (
     IndexUpdate,
@@ -21,10 +22,15 @@ from mcp_server.app.freshness.index_update import (
 )
 from mcp_server.app.knowledge_base import open_base
 from mcp_server.app.settings.settings import Settings
+from mcp_server.cli.doctor.index_coverage import coverage
 from mcp_server.cli.search.index_update import indexing_bars
-from mcp_server.cli.terminal.options import seconds
-from mcp_server.cli.terminal.output import print_json
+from mcp_server.cli.terminal import keyboard
+from mcp_server.cli.terminal.options import WronglyAsked, seconds
+from mcp_server.cli.terminal.output import print_json, say
 from mcp_server.models.locations import summaries_in
+
+STATIC = "static"
+"""The setting of the embedder that costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +50,38 @@ class IndexReport:
     """Why passages have no vectors of the configured embedder, and what to do about it."""
     map_lines: int = 0
     """The number of map lines that a language model wrote."""
+    kept_vectors: int = 0
+    """If passages lacked a vector of the configured embedder: those that had one. `new_vectors` are those that got one."""
+    new_vectors: int = 0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("--rebuild", action="store_true", help="rebuild the index from scratch")
+    parser.add_argument(
+        "--rebuild", action="store_true", help="rebuild the index; only passages whose text changed need a new vector"
+    )
+    parser.add_argument(
+        "--new-vectors",
+        action="store_true",
+        help="with --rebuild: make the vectors of all passages again, with an endpoint or a transformer after you agree",
+    )
+    parser.add_argument("--yes", action="store_true", help="don't ask")
     parser.add_argument(
         "--wait", type=seconds, default=30.0, metavar="SECONDS", help="how long to wait for a process that is indexing"
     )
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Update the index; exit code 1 if another process held the lease all the time and the index is not in the requested state."""
+    """Update the index.
+
+    The exit code is 1 if the person did not agree to make all vectors again, or if another process held the lease all the time and
+    the index is not in the requested state.
+    """
+    if args.new_vectors and not args.rebuild:
+        raise WronglyAsked("--new-vectors belongs to --rebuild")
     return_freed_memory()
+    if args.rebuild and not anyio.run(_agreed, args, settings):
+        return 1
     with indexing_bars(shown=not settings.json) as (on_progress, on_renewal):
         report = anyio.run(_index, args, settings, on_progress, on_renewal)
     if settings.json:
@@ -64,6 +89,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     elif report.ours:
         odd = f"; {len(report.problems)} with problems (knowledge-forge doctor)" if report.problems else ""
         print(f"{counted(report.documents, 'page')}, {report.changed} changed, in {report.seconds:.2f} s{odd}")
+        if args.rebuild and settings.embedder != STATIC:
+            print(
+                f"passages that kept their vector: {report.kept_vectors}; {_embedded(settings)}: {report.new_vectors}"
+            )
         if report.waiting:
             print(report.waiting)
         if report.map_lines:
@@ -71,6 +100,28 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print(_not_ours(report, rebuild=args.rebuild))
     return 0 if report.ours or (not args.rebuild and not report.stale) else 1
+
+
+async def _agreed(args: argparse.Namespace, settings: Settings) -> bool:
+    """Ask before the vectors of all passages are made again, which costs money at an endpoint, and hours with a transformer."""
+    if settings.embedder == STATIC:
+        return True
+    async with open_base(settings) as base:
+        is_damaged = bool(base.index.rebuilt or await base.index.check())
+        count = 0 if is_damaged else (await coverage(base.index)).chunks
+    if not is_damaged and not (args.new_vectors and count):
+        return True
+    passages = (
+        "the index is damaged and cannot keep vectors, so all passages" if is_damaged else f"all {count} passages"
+    )
+    say(f"{passages} will be {_embedded(settings)}")
+    return await keyboard.agrees("Rebuild the index?", yes=args.yes)
+
+
+def _embedded(settings: Settings) -> str:
+    if settings.embedder.startswith("endpoint:"):
+        return f"sent to {shown_address(settings.embedder_url or '')}"
+    return f"embedded by {settings.embedder}"
 
 
 def _not_ours(report: IndexReport, *, rebuild: bool) -> str:
@@ -92,7 +143,9 @@ async def _index(
         ) as lease,
     ):
         started = time.perf_counter()
-        done = IndexUpdate() if lease is None else await bring_up_to_date(base, lease, anew=args.rebuild, vectors=True)
+        done = IndexUpdate()
+        if lease is not None:
+            done = await bring_up_to_date(base, lease, anew=args.rebuild, new_vectors=args.new_vectors, vectors=True)
         spent = time.perf_counter() - started
         progress = await base.index.progress()
         return IndexReport(
@@ -107,4 +160,6 @@ async def _index(
             kept_by="" if lease else await other_process(base),
             waiting=done.waiting,
             map_lines=await summaries_in(base.state).count(),
+            kept_vectors=done.kept,
+            new_vectors=done.made,
         )

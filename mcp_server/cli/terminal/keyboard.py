@@ -11,6 +11,7 @@ from typing import TextIO
 import anyio.to_thread
 
 from agents.engine.events import Channel
+from mcp_server.cli.terminal.output import say
 
 _NAMES = {
     "\r": "enter",
@@ -74,6 +75,19 @@ async def line(prompt: str) -> str:
 async def confirms(question: str) -> bool:
     """Return whether the person answers the question with yes."""
     return (await line(f"{question} [y/N] ")).lower() in ("y", "yes")
+
+
+async def agrees(question: str, *, yes: bool) -> bool:
+    """Return whether the person agrees to a change: beforehand with `yes`, or now. If not, say that nothing was changed."""
+    if yes:
+        return True
+    if not is_terminal():
+        say("nothing was changed: answer at a terminal, or add --yes")
+        return False
+    if await confirms(question):
+        return True
+    say("nothing was changed")
+    return False
 
 
 if sys.platform == "win32":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -246,6 +248,44 @@ async def test_an_endpoint_whose_vectors_tell_nothing_apart_is_refused(
     assert code != 0
     assert says in err
     assert person.file.read_text(encoding="utf-8") == "# mine\n"
+
+
+async def test_a_rebuild_sends_only_what_changed_unless_all_vectors_are_to_be_new(person: Person) -> None:
+    """Each passage that is sent costs money."""
+    async with serving(EmbeddingServer()) as server:
+
+        async def told(*words: str) -> tuple[int, str, str]:
+            server.requests.clear()
+            return await anyio.to_thread.run_sync(lambda: person.says(*words))
+
+        def sent() -> int:
+            return sum(len(body["input"]) for body in server.requests)
+
+        code, _, err = await told("embedder", "use", "endpoint:words", "--url", server.url, "--yes")
+        assert code == 0, err
+        write(person.kb, {"late.md": "# Late\n\nOne new passage.\n"})
+        code, out, err = await told("index", "--rebuild")
+        assert code == 0, err
+        assert f"; sent to {server.url}: 1\n" in out
+        assert sent() == 1
+        assert "searched by words only" not in (await told("search", "roll back"))[1]
+        code, _, err = await told("index", "--rebuild", "--new-vectors")
+        assert (code, sent()) == (1, 0)
+        assert f"passages will be sent to {server.url}" in err
+        assert "nothing was changed: answer at a terminal, or add --yes" in err
+        code, out, _ = await told("index", "--rebuild", "--new-vectors", "--yes")
+        assert code == 0
+        assert f"passages that kept their vector: 0; sent to {server.url}: {sent()}\n" in out
+        assert sent() > 10
+        database = next(person.state.rglob("index.db"))
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        sound = database.stat().st_size * 3 // 4  # with the schema
+        database.write_bytes(database.read_bytes()[:sound] + b"\xff" * (database.stat().st_size - sound))
+        code, _, err = await told("index", "--rebuild")
+        assert (code, sent()) == (1, 0)
+        assert "the index is damaged and cannot keep vectors, so all passages will be sent" in err
+    assert person.says("index", "--new-vectors")[0] == 2
 
 
 def test_a_variable_that_would_win_over_the_file_is_named(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:

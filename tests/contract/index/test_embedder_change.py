@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.errors import LeaseLost
+from knowledge.index import vector_renewal
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.state.ports import IndexedChunk, IndexIdentity, IndexStore, LackingRow, Progress, Remove, Replace
 from tests.contract.index.test_index_store import IDENTITY, START, page, record, store
@@ -135,7 +136,20 @@ async def test_an_upgrade_during_a_change_keeps_the_vectors_that_were_made_so_fa
     assert [row.text for row in await lacking(store)] == ["two"]
 
 
-async def test_a_rebuild_that_was_asked_for_and_another_embedder_keep_no_vectors(store: IndexStore) -> None:
+async def test_a_process_that_dies_right_after_emptying_the_index_loses_no_vectors(store: IndexStore) -> None:
+    await store.apply([page("a.md", "one")], fence=1)
+    wanted = replace(IDENTITY, recipe=2)
+    await store.begin(replace(FALLBACK, recipe=0))
+    for _ in range(2):
+        await vector_renewal.begin(store, wanted, FALLBACK)
+        assert (await store.space()).coming == wanted
+    assert (await store.space()).identity == FALLBACK
+    await store.apply([page("a.md", "one")], fence=1)
+    await store.begin(wanted)
+    assert await lacking(store) == []
+
+
+async def test_an_index_for_no_embedder_and_another_embedder_keep_no_vectors(store: IndexStore) -> None:
     await store.apply([page("a.md", "one")], fence=1)
     await store.begin(IndexIdentity("", 0, 0))
     assert (await store.space()).coming is None

@@ -288,7 +288,7 @@ async def test_whoever_indexes_takes_the_embedder_up_when_it_is_back_and_says_wh
                 await anyio.sleep(0.01)
 
     async def waits() -> bool:
-        return any("that still have no vectors" in problem.reason for problem in service.problems)
+        return any("have no vectors of the configured embedder" in problem.reason for problem in service.problems)
 
     async def lengths_are(length: int) -> bool:
         return set((await lab.lengths()).values()) == {length}

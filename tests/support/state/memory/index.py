@@ -67,20 +67,26 @@ class MemoryIndexStore:
 
     async def begin(self, identity: IndexIdentity) -> bool:
         """Return whether the contents stay; if not, it is now empty and has another generation."""
-        same = self._identity.same_vectors(identity)
-        if self._identity.recipe != identity.recipe or not (same or self._entries):
+        same, wanted = self._identity.same_vectors(identity), (await self.space()).wanted
+        fits = same or wanted.same_vectors(identity) or self._entries
+        if self._identity.recipe != identity.recipe or not fits:
             self._set_aside(identity)
             self._generation = self._space = secrets.token_hex(8)
             self._identity = identity
             self._entries, self._removals, self._total = {}, [], 0
             return False
-        if not (await self.space()).wanted.same_vectors(identity):
+        if not wanted.same_vectors(identity):
             self._coming, self._supplied = None if same else identity, {}
         return True
 
     def _set_aside(self, identity: IndexIdentity) -> None:
         wanted = self._coming or self._identity
-        if not self._entries or not identity.embedder or not wanted.embedder or wanted.same_vectors(identity):
+        if (
+            not (self._entries or self._coming)
+            or not identity.embedder
+            or not wanted.embedder
+            or wanted.same_vectors(identity)
+        ):
             self._coming, self._supplied = None, {}
             return
         if self._coming is None:
