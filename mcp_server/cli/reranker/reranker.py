@@ -28,6 +28,8 @@ MEASURED = 30
 """Passages that are reranked to measure the model: as many as in a search."""
 QUESTION = "how is this set up, and what happens when it fails?"
 OFF = "off"
+AT_ENDPOINT = ("reranker_url", "reranker_key", "reranker_key_file")
+"""Settings that only an endpoint needs."""
 
 Action = Callable[[argparse.Namespace, Settings], Awaitable[int]]
 
@@ -85,6 +87,8 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         print_json({"reranker": new.reranker or OFF, "file": str(file), "measured_ms": measured_ms})
         return 0
     print(f"{visible(new.reranker or OFF)} is set in {file}")
+    if settings.reranker_url and values.get("reranker_url", "") is None:
+        print("the address of the endpoint, and its key if there was one, are no longer in that file")
     if new.reranker:
         print("to measure its effect: knowledge-forge eval, with it and without")
         print("to undo this: knowledge-forge reranker use off")
@@ -99,14 +103,9 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping
     name: str = args.name
     chosen = _setting_of(name)
     at_endpoint = chosen is not None and chosen.startswith("endpoint:")
-    values: dict[str, str | int | None] = {"reranker": chosen}
-    if args.url:
-        values["reranker_url"] = args.url
-    if args.key_file:
-        # A key that is set itself would win over that of the file.
-        values |= {"reranker_key_file": str(Path(args.key_file).expanduser().absolute()), "reranker_key": None}
     if (args.url or args.key_file) and not at_endpoint:
         raise WronglyAsked("--url and --key-file are for endpoint:MODEL only")
+    values = _values(args, settings, chosen, at_endpoint=at_endpoint)
     if settings.file_place is None:
         raise WronglyAsked("this account has no configuration folder; set FORGE_CONFIG to a file of yours")
     if names := {f"FORGE_{key.upper()}" for key in values} & set(settings.in_environment):
@@ -127,6 +126,22 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping
     if at_endpoint and not new.reranker_url:
         raise WronglyAsked(f"{name} needs the address of the endpoint: --url URL")
     return settings.file_place, values, new
+
+
+def _values(
+    args: argparse.Namespace, settings: Settings, chosen: str | None, *, at_endpoint: bool
+) -> dict[str, str | int | None]:
+    """Return the values to write to the configuration file, None for those to remove."""
+    values: dict[str, str | int | None] = {"reranker": chosen}
+    if not at_endpoint:
+        # Otherwise the file would still name the endpoint, and its key would be sent to the next one.
+        values |= {key: None for key in AT_ENDPOINT if f"FORGE_{key.upper()}" not in settings.in_environment}
+    if args.url:
+        values["reranker_url"] = args.url
+    if args.key_file:
+        # A key that is set itself would win over that of the file.
+        values |= {"reranker_key_file": str(Path(args.key_file).expanduser().absolute()), "reranker_key": None}
+    return values
 
 
 def _setting_of(name: str) -> str | None:

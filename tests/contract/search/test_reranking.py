@@ -248,6 +248,20 @@ def test_a_person_turns_it_on_and_off_and_other_lines_stay(
     assert f"onnx:{model}" in says("reranker")[1]
     assert says("reranker", "use", "off")[0] == 0
     assert file.read_text(encoding="utf-8") == "# mine\n"
+    at_endpoint = "reranker = 'endpoint:pairs'\nreranker_url = 'http://127.0.0.1:9'\nreranker_key = 'sk-1'\n"
+    for chosen in (["off"], [str(model), "--yes"]):
+        file.write_text(f"# mine\n{at_endpoint}", encoding="utf-8")
+        code, told = says("reranker", "use", *chosen)
+        assert code == 0, told
+        assert "the address of the endpoint, and its key if there was one, are no longer in that file" in told
+        left = file.read_text(encoding="utf-8")
+        assert "127.0.0.1" not in left
+        assert "sk-1" not in left
+        monkeypatch.setenv("FORGE_RERANKER_URL", "http://127.0.0.1:9")
+        code, told = says("reranker", "use", *chosen)
+        assert code == 0, "what the environment sets does no harm"
+        assert "no longer in that file" not in told
+        monkeypatch.delenv("FORGE_RERANKER_URL")
     code, told = says("reranker", "use", str(tmp_path / "nothing"), "--yes")
     assert code == 2
     assert "there is no folder" in told
