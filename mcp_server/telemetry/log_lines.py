@@ -71,8 +71,11 @@ class WithoutSecrets(logging.Formatter):
 
 
 def secrets_of(settings: Settings) -> set[str]:
-    """Return the values of all settings that are secret, and the password in the database's address."""
+    """Return the values of all settings that are secret; of addresses only the password or the query."""
     found = set(_secret_texts(settings))
+    for url in (settings.embedder_url, settings.reranker_url, settings.openai_base_url):
+        # Messages show these addresses without their query, and only that may hold a key.
+        found = (found - {url}) | {urlsplit(url or "").query} - {""}
     if settings.database_url and (password := urlsplit(settings.database_url).password):
         found |= {password, unquote(password)}
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from knowledge.index.embed.identity import NO_PREFIXES, Prefixes, finds_across, known_multilingual, languages_in
 from knowledge.index.embed.onnx.model_files import ModelFiles, UnusableModel, family_of, find_model
+from knowledge.wire.addresses import shown_address
 from mcp_server.cli.terminal.options import WronglyAsked
 
 STATIC_NAME = "static"
@@ -134,7 +135,7 @@ def endpoint_offer(model: str, url: str) -> EmbedderOffer:
         multilingual=known_multilingual(model) or None,
         prefixes=family.prefixes if family else NO_PREFIXES,
         notes=("size, licence and languages: see the model's own page",),
-        sends_to=url,
+        sends_to=shown_address(url),
     )
 
 

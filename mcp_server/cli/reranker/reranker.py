@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from knowledge.errors import RerankerUnavailable
+from knowledge.wire.addresses import shown_address
 from mcp_server.app.factories.reranker import ChosenReranker
 from mcp_server.app.knowledge_base import models_folder, open_base
 from mcp_server.app.settings.loader import key_in
@@ -74,7 +75,9 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         if not settings.json:
             print(visible(new.reranker))
             if new.reranker.startswith("endpoint:"):
-                print(f"  sends      every question and {MEASURED} passages to {visible(new.reranker_url or '')}")
+                print(
+                    f"  sends      every question and {MEASURED} passages to {visible(shown_address(new.reranker_url or ''))}"
+                )
         measured_ms = await _measured_ms(new)
         if not settings.json:
             print(f"  takes      {measured_ms} ms for {MEASURED} passages, as measured here, for every search")

@@ -189,11 +189,13 @@ async def test_an_endpoint_gets_no_page_before_the_person_agrees(person: Person)
     async with serving(EmbeddingServer()) as server:
 
         def asked() -> tuple[int, str, str]:
-            return person.says("embedder", "use", "endpoint:words", "--url", server.url, "--question-prefix", "q: ")
+            url = f"{server.url}?api-key=hidden-key"
+            return person.says("embedder", "use", "endpoint:words", "--url", url, "--question-prefix", "q: ")
 
         code, out, err = await anyio.to_thread.run_sync(asked)
         assert code == 1, err
-        assert f"every passage and every question to {server.url}" in out
+        assert f"every passage and every question to {server.url}\n" in out
+        assert "hidden-key" not in out + err
         sent = " ".join(text for body in server.requests for text in body["input"])
         assert sent
         assert "payment" not in sent

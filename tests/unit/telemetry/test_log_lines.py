@@ -75,8 +75,13 @@ def test_every_secret_setting_is_known(tmp_path: Path) -> None:
         "PLANE_BASE_URL": "https://plane.example.com",
         "PLANE_API_KEY": "plane-key-123456",
         "PLANE_WORKSPACE": "acme",
+        "FORGE_EMBEDDER": "endpoint:m",
+        "FORGE_EMBEDDER_URL": "http://models:8080/v1?api-key=embedder-key-1",
+        "FORGE_RERANKER_URL": "http://models:8080/v1",
     }
     found = secrets_of(load({}, environ))
+    assert "http://models:8080/v1" not in found, "every other message shows it"
+    assert "api-key=embedder-key-1" in found
     for secret in ("p@ss-word-1", "p%40ss-word-1", "meili-key-123456", "metrics-token-123456", "plane-key-123456"):
         assert secret in found
     assert any("private-path" in one for one in found)
