@@ -182,7 +182,10 @@ def _complete_embedder(values: dict[str, object]) -> None:
     for field in ("embedder", "reranker"):
         variable, chosen = f"FORGE_{field.upper()}", str(values.get(field, ""))
         if chosen.startswith("endpoint:") and f"{field}_url" not in values:
-            raise BadSetting(f"{variable}_URL", "not set", f"{variable}={chosen} needs the address of the endpoint")
+            problem = (
+                f"{variable}={chosen} needs the address of the endpoint; in a file of settings that is {field}_url"
+            )
+            raise BadSetting(f"{variable}_URL", "not set", problem)
         if f"{field}_key" not in values and (found := key_in(values.get(f"{field}_key_file"), f"{variable}_KEY_FILE")):
             values[f"{field}_key"] = found
 

@@ -276,7 +276,9 @@ def test_the_environment_wins_over_a_file_that_changes_later(tmp_path: Path) -> 
     file.write_text("", encoding="utf-8")
     assert with_current_embedder(now).embedder == "static"
     file.write_text('embedder = "endpoint:m"\n', encoding="utf-8")
-    with pytest.raises(BadSetting, match="needs the address of the endpoint"):
+    with pytest.raises(
+        BadSetting, match="needs the address of the endpoint; in a file of settings that is embedder_url"
+    ):
         with_current_embedder(now)
 
 
