@@ -88,9 +88,10 @@ class ScentSigns:
     highest score. `gap`: by how much the best page by words is above the sixth. `title`: how far the question and the
     first page's title are the same words. `unknown`: share of the question's words, by rarity, that no page has. `words`:
     how many words the question has. `exact`: a page or section has exactly the name in the question. `by_both`: both engines
-    found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words are pieces of runs without spaces, of which a page that answers often lacks some.
-    `missing`: the question's words that no shown chunk has, rarest first, as they were written. `similar`: known words that were
-    searched in place of words that no page has. `asked`: the question for a next call, with its certain corrections.
+    found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words are pieces of runs without
+    spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown chunk has, rarest first,
+    as they were written. `similar`: known words that were searched in place of words that no page has. `asked`: the question for a
+    next call, with its certain corrections.
     """
 
     coverage: float = 0.0

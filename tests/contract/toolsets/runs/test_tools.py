@@ -389,7 +389,7 @@ async def test_one_yes_is_one_run_wherever_the_process_died_that_carried_it_out(
         await host.app.approvals._executor.resume()
         with anyio.fail_after(60):
             # The server's own look for such calls may have taken this one.
-            while (done := await found(host.app, waits.id)).state == "approved":
+            while (done := await found(host.app, waits.id)).state == "approved":  # noqa: ASYNC110 - nobody says so
                 await anyio.sleep(0.01)
         assert (done.state, done.error) == ("executed", None)
         (run,) = await begun(host.app)
