@@ -9,7 +9,7 @@ Source: RFC 3986, section 3.2.1 (user information); libpq, "Connection Strings" 
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote_plus
+from urllib.parse import unquote_plus, urlsplit
 
 HIDDEN = "***"
 # Each search for an `@` ends after LONGEST characters, so that a hostile text takes time in proportion to its length.
@@ -58,3 +58,9 @@ def without_secrets(text: str) -> str:
 def shown_address(address: str) -> str:
     """Return scheme, host, port and path of `address`, without user, query and fragment."""
     return re.split(r"[?#]", without_secrets(address))[0].replace(f"{HIDDEN}@", "")
+
+
+def same_server(one: str, other: str) -> bool:
+    """Return whether two addresses have the same scheme, host and port, so that a key for one is for the other."""
+    found = [urlsplit(address) for address in (one, other)]
+    return len({(parts.scheme.lower(), (parts.hostname or "").lower(), parts.port) for parts in found}) == 1

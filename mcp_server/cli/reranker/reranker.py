@@ -18,11 +18,12 @@ from mcp_server.app.knowledge_base import models_folder, open_base
 from mcp_server.app.settings.loader import key_in
 from mcp_server.app.settings.settings import BY_FIELD, Settings, handbook
 from mcp_server.cli.embedder.configuration import change_file
+from mcp_server.cli.embedder.embedder import NO_KEY, has_key_for_another
 from mcp_server.cli.embedder.estimate import sample_of, texts_below
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_actions, nonempty
-from mcp_server.cli.terminal.output import print_json
+from mcp_server.cli.terminal.output import print_json, say
 
 NOT_DONE = 1
 MEASURED = 30
@@ -141,6 +142,10 @@ def _values(
         values |= {key: None for key in AT_ENDPOINT if f"FORGE_{key.upper()}" not in settings.in_environment}
     if args.url:
         values["reranker_url"] = args.url
+        if has_key_for_another(settings.reranker_url, settings.reranker_key, args.url):
+            values |= {"reranker_key": None, "reranker_key_file": None}
+            if not (settings.json or args.key_file):
+                say(NO_KEY)
     if args.key_file:
         # A key that is set itself would win over that of the file.
         values |= {"reranker_key_file": str(Path(args.key_file).expanduser().absolute()), "reranker_key": None}

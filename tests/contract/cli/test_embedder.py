@@ -227,6 +227,24 @@ async def test_a_key_file_replaces_the_key_in_the_file_of_settings(
         assert "FORGE_EMBEDDER_KEY is set in the environment" in err
 
 
+async def test_a_key_is_sent_to_no_other_address_than_its_own(person: Person) -> None:
+    async with serving(EmbeddingServer()) as one, serving(EmbeddingServer()) as other:
+        lines = f'embedder = "endpoint:words"\nembedder_url = "{one.url}"\nembedder_key = "key-of-one"\n'
+        person.file.write_text(lines, encoding="utf-8")
+
+        def asked(url: str) -> tuple[int, str, str]:
+            return person.says("embedder", "use", "endpoint:words", "--yes", "--url", url)
+
+        code, _, err = await anyio.to_thread.run_sync(lambda: asked(f"{one.url}/"))
+        assert (code, "is not sent" in err, person.settings.embedder_key) == (0, False, "key-of-one")
+        code, _, err = await anyio.to_thread.run_sync(lambda: asked(other.url))
+        assert code == 0, err
+        assert "the configured key is for another address and is not sent to this one" in err
+        assert person.settings.embedder_key is None
+        assert other.requests
+        assert (one.keys, other.keys) == ({"Bearer key-of-one"}, set())
+
+
 @pytest.mark.parametrize(
     ("vector", "says"),
     [

@@ -30,7 +30,7 @@ Fault = Callable[[list[str], dict[str, Any]], Response | None]
 
 @dataclass
 class EmbeddingServer:
-    """The server's state. `faults` are used up, one for each request; `requests` are the received bodies."""
+    """The server's state. `faults` are used up, one for each request; `requests` are the received bodies, `keys` what came as one."""
 
     model: str = "words"
     dimensions: int = 32
@@ -39,6 +39,7 @@ class EmbeddingServer:
     most_texts: int = 2_048
     faults: list[Fault] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
     before: Callable[[], Awaitable[None]] | None = None
     """Awaited before each answer."""
     reverse: bool = False
@@ -57,6 +58,7 @@ class EmbeddingServer:
             self.at_once -= 1
 
     async def _answer(self, request: Request) -> Response:
+        self.keys |= {request.headers["authorization"]} if "authorization" in request.headers else set()
         if self.key is not None and request.headers.get("authorization") != f"Bearer {self.key}":
             return refusal(401, "invalid_api_key", f"Incorrect key: {request.headers.get('authorization')}")
         body: dict[str, Any] = json.loads(await request.body())
