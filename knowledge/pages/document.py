@@ -86,6 +86,10 @@ _WORDS = re.compile(r"\w+")
 LONGEST_COMPARED = 200
 MOST_CONFLICTS = 5
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
+_IMPORTED = re.compile(
+    r"^(?:import\b[^\n]*['\"][^\n'\"]+['\"]|export (?:const|default|function|let)\b[^\n]*);?$", re.MULTILINE
+)
+"""Lines of MDX that bring components into a page. They begin it, and look like English."""
 _NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
 
@@ -116,7 +120,7 @@ def parse(path: str, raw: bytes) -> Document:
         summary=shortened(_word(metadata, "summary", "description") or telling_sentence(lines, found.blocks, title)),
         kind=(_word(metadata, "kind", "type") or "document").lower(),
         source=origin.source,
-        language=normal_language(_word(metadata, "lang", "language")) or detect(prose),
+        language=normal_language(_word(metadata, "lang", "language")) or detect(_IMPORTED.sub("", prose)),
         tags=tuple(dict.fromkeys([*front_tags, *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
         links=tuple(dict.fromkeys(target for target, _ in targets)),

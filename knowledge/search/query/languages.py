@@ -18,8 +18,9 @@ from knowledge.pages.markdown.language import (
 from knowledge.search.query.analysis import beginning, is_stop_word, stem, toned
 
 FLOOR = 0.05
-"""The share of the pages that must be in a language for questions in an unclear language to be read in it too. A few pages are always
-misdetected, and their stop words are ordinary words elsewhere (Slovak `list`, Dutch `over`).
+"""The share of the pages that must be in a language for it to count as one of theirs: then questions in an unclear language are read
+in it too, and a question in it is not foreign. A few pages are always misdetected, and their stop words are ordinary words elsewhere
+(Slovak `list`, Dutch `over`).
 """
 COMMON = 1 / 3
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
@@ -27,8 +28,6 @@ FEW_PASSAGES = 20
 """The most passages with a word that may be one of a few pages in a rare language; more if there are more such pages."""
 RARE_WEIGHT = 0.5
 """The weight of a stem in a language of a smaller share."""
-NO_PAGES = 0.02
-"""Languages with a smaller share of the pages do not count as languages of the pages: that many are misdetected."""
 KNOWN_LANGUAGE = 0.5
 """The share of pages whose languages must be known before a question counts as foreign to them."""
 MOST_KNOWN = 0.75
@@ -134,7 +133,7 @@ class LanguageGap:
 
 def may_be_foreign(query: str, documents: Mapping[str, int]) -> bool:
     """Return whether `language_gap` is worth calling; it needs the number of known words, which costs a query."""
-    few = NO_PAGES * sum(documents.values())
+    few = FLOOR * sum(documents.values())
     own = detect(query, fewest=1)
     if documents.get(own, 0) < few if own else is_cyrillic(query):
         return True
@@ -160,7 +159,7 @@ def language_gap(
     if asking and telling_words_in(query, asking) >= telling_words_in(query, own):
         own = asking  # related languages share their stop words (`des`, `entre`), and not `comment`
     other_letters = is_cyrillic(query) and not IN_CYRILLIC.intersection(pages)
-    if documents.get(own, 0) >= NO_PAGES * total if own else not other_letters:
+    if documents.get(own, 0) >= FLOOR * total if own else not other_letters:
         return None
     if sum(documents[one] for one in pages) < KNOWN_LANGUAGE * total or SAME_LETTERS.issuperset({own, *pages}):
         return None

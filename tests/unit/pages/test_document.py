@@ -48,6 +48,13 @@ def test_front_matter_describes_the_document() -> None:
     assert found.problems == ()
 
 
+def test_what_mdx_imports_does_not_make_a_page_english() -> None:
+    imports = "".join(f'import Picture{n} from "./img/of_the_page_with_the_{n}.png";\n' for n in range(20))
+    text = f"{imports}export const year = 2026\n\nDie Wallbox lädt das Auto mit dem Strom vom Dach, wenn die Sonne scheint.\n"
+    assert doc(text).language == "de"
+    assert doc("Import the keys from the vault.\n\nThen export them to the file.\n").language == "en"
+
+
 def test_norway_is_no_boolean() -> None:
     assert doc("---\nlang: no\n---\nx").language == "no"
 
