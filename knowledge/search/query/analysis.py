@@ -329,6 +329,11 @@ def is_anywhere_in_a_run(word: str) -> bool:
     return is_part_of_a_run(word) and not _STACKED.match(word)
 
 
+def name_parts(token: str) -> list[str]:
+    """Return the parts of an identifier as they are written: `dumpCsv` and `dump_csv` have two."""
+    return [hump for part in _JOINERS.split(token) for hump in _HUMP.split(part) if hump]
+
+
 def begins_part(text: str, at: int) -> bool:
     """Return whether a part of a `camelCase` word begins at that place of an ASCII text."""
     return _HUMP.match(text, at) is not None
@@ -357,7 +362,7 @@ def _expanded(token: str) -> tuple[str, ...]:
         return (token.lower(),) if len(token) <= LONGEST_WORD else ()
     token = token.strip("_")
     found = [_fold(token)] if token else []
-    parts = [hump for part in _JOINERS.split(token) for hump in _HUMP.split(part) if hump]
+    parts = name_parts(token)
     if len(parts) > 1 or (parts and parts[0] != token):
         found += [folded for part in parts if (folded := _fold(part)) != found[0]]
     return tuple(word for word in found if word and len(word) <= LONGEST_WORD)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from knowledge.search.query.analysis import is_anywhere_in_a_run, is_part_of_a_run, token_groups
+from knowledge.search.query.analysis import is_anywhere_in_a_run, is_part_of_a_run, name_parts, token_groups
 
 SHORT_PART = 4
 """Chinese characters in a row up to which they are named as one word. More are several words, of which some may be on a page."""
 WINDOW = 3
+_IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_.]\w")
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _HANGUL = re.compile("[\uac00-\ud7af]")
 _IS_A_WORD = re.compile("[\u30a0-\u30ff\uac00-\ud7af]")
@@ -37,6 +38,16 @@ class AskedWord:
     def counted(self) -> Sequence[tuple[str, ...]]:
         """The groups of terms that count as a word each: all of a compound together, each piece of a run for itself."""
         return [(term,) for term in self.terms] if self.is_run else [self.terms]
+
+    @property
+    def is_identifier(self) -> bool:
+        """Whether it is the name of one thing, and not two words with a hyphen: `dump_csv`, `TypeAdapter.dump`, `OpenBSD`."""
+        return not self.is_run and len(self.terms) > 1 and _IDENTIFIER.search(self.written) is not None
+
+    def is_together_in(self, texts: Iterable[str]) -> bool:
+        """Return whether one of the texts has the parts of the word one after the other, however they are joined there."""
+        found = re.compile(r"[\W_]{0,3}".join(map(re.escape, name_parts(self.written))), re.IGNORECASE)
+        return any(found.search(text) for text in texts)
 
     def lacking(self, having: Mapping[str, float]) -> list[str]:
         """Return what of the word is not among the terms `having` (1 each), as one would name it: the word, or a stretch of a run."""

@@ -10,12 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import fmean, harmonic_mean
 
 from knowledge.index.ports import Scored
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
-from knowledge.search.query.analysis import beginning, is_stop_word, stem, words
+from knowledge.search.query.analysis import beginning, is_part_of_a_run, is_stop_word, stem, words
 from knowledge.search.query.asked_words import share_of
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
@@ -49,6 +50,10 @@ ENOUGH_WORDS = 4
 anything."""
 FEW_WORDS = 6
 """Up to so many words a question has no other wording: a page needs half of them to be `sufficient`."""
+FEWEST_SAID = 4
+"""Words that a text needs to say anything."""
+SCATTERED = 0.25
+"""How much of an identifier a page has that has all its parts, but not together."""
 MOST_COVERED, FEW_PAIRS = 0.85, 0.35
 """A section with a smaller share of the question's words and of its neighbours, on a page whose title has none of the words, may be
 about something else."""
@@ -72,6 +77,7 @@ SHORTEST_WORD = 4
 MOST_MISSING = 3
 _USUAL_LANGUAGES = ("en", "de", "fr", "es")
 """Languages whose stop words are not shown. Those of all languages have too many words that mean something in another one."""
+_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 
@@ -90,8 +96,9 @@ class ScentSigns:
     how many words the question has. `exact`: a page or section has exactly the name in the question. `by_both`: both engines
     found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words are pieces of runs without
     spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown chunk has, rarest first,
-    as they were written. `similar`: known words that were searched in place of words that no page has. `asked`: the question for a
-    next call, with its certain corrections.
+    as they were written. `similar`: known words that were searched in place of words that no page has. `is_similar_name`: one of
+    these is in the title or heading of the first chunk. `is_stub`: the first page's text is no sentence. `asked`: the question for
+    a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -108,6 +115,8 @@ class ScentSigns:
     is_unspaced: bool = False
     missing: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
+    is_similar_name: bool = False
+    is_stub: bool = False
     asked: str = ""
 
 
@@ -134,7 +143,8 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     first = ranking.ranked[:LOOKED_AT]
     best = first[0]
     page = ranking.rows[best].doc
-    counted = _CountedWords(question)
+    of_page = [_text_of(ranking.rows[seq]) for seq in first if ranking.rows[seq].doc == page]
+    counted = _CountedWords(question, of_page)
     matcher = TermMatcher(question.terms)
     matches = {
         # A server's order is not boosted, so its chunks were not searched for words yet.
@@ -158,23 +168,29 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
         gap=GAP_ALONE * coverage if is_alone else _gap(list(by_words.values())),
         title=_title_match(question, counted, ranking.rows[best]),
         unknown=counted.unknown,
-        words=len(question.terms),
+        words=counted.words,
         # A name that was found by a corrected word is a guess.
         exact=best in ranking.exact and not question.corrected,
         by_both=bool(by_words and by_meaning),
         is_section=_is_section(ranking.rows[best]),
         is_unspaced=question.is_unspaced,
-        missing=counted.missing(having),
+        missing=counted.missing(having, [_text_of(ranking.rows[seq]) for seq in shown[:LOOKED_AT]]),
         similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
+        is_similar_name=_has_similar_name(question, ranking.rows[best]),
+        is_stub=_is_stub(ranking.rows[seq].text for seq in first if ranking.rows[seq].doc == page),
         asked=" ".join(question.to_embed.split()),
     )
 
 
 class _CountedWords:
-    """The words of a question as the verdict counts them, with their rarity."""
+    """The words of a question as the verdict counts them for the first page, with their rarity; `texts` are that page's passages."""
 
-    def __init__(self, question: SearchQuestion) -> None:
+    def __init__(self, question: SearchQuestion, texts: Sequence[str]) -> None:
         known, self._asked, self._doubtful = question.known, question.asked, question.doubtful
+        self._unknown_names = [word for word in self._asked if word.is_identifier and word.terms[0] not in known]
+        self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(texts)}
+        """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
+        self.words = len(question.terms) - sum(len(terms) - 1 for terms in self._scattered)
         # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
         one = {term: 1 / math.log2(2 + known.get(term, 0)) for word in self._asked for term in word.terms}
         self.rarity: dict[tuple[str, ...], float] = {}
@@ -182,9 +198,10 @@ class _CountedWords:
         unknown = 0.0
         for terms in dict.fromkeys(terms for word in self._asked for terms in word.counted):
             whole, *parts = terms
-            # A compound that is nowhere is as rare as its parts are.
-            self.rarity[terms] = one[whole] if whole in known or not parts else fmean(one[part] for part in parts)
-            if whole not in known and not (parts and all(part in known for part in parts)):
+            is_name = whole in known or not parts or terms in self._scattered
+            # Another compound that is nowhere is as rare as its parts are.
+            self.rarity[terms] = one[whole] if is_name else fmean(one[part] for part in parts)
+            if whole not in known and (is_name or not all(part in known for part in parts)):
                 unknown += self.rarity[terms]
         self._total = sum(self.rarity.values())
         self.unknown = unknown / self._total if self._total else 0.0
@@ -205,12 +222,21 @@ class _CountedWords:
             for term, weight in match.items():
                 if term not in self._doubtful:
                     best[term] = max(weight, best.get(term, 0.0))
-        return self.share(lambda terms: share_of(terms, best))
+        return self.share(lambda terms: self.share_of(terms, best))
 
-    def missing(self, having: Collection[str]) -> tuple[str, ...]:
-        """Return the words of which a part is not in `having`, rarest first."""
+    def share_of(self, terms: tuple[str, ...], match: Mapping[str, float]) -> float:
+        """Return how much of a word is there, 0..1."""
+        share = share_of(terms, match)
+        return share * SCATTERED if terms in self._scattered and terms[0] not in match else share
+
+    def missing(self, having: Collection[str], texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the words of which a part is not in `having`, or an identifier not in `texts`, rarest first."""
         there = dict.fromkeys(having, 1.0)
-        found: dict[str, float] = {}
+        found = {
+            word.written: 1.0
+            for word in self._unknown_names
+            if word.terms[0] not in there and not word.is_together_in(texts)
+        }
         for word in self._asked:
             for name in word.lacking(there):
                 rarest = max(self.rarity[terms] for terms in word.counted if share_of(terms, there) < 1)
@@ -229,9 +255,26 @@ def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
     windows = tuple(dict.fromkeys(window for word in question.asked for window in word.windows()))
     if not 0 < len(windows) <= FEW_WINDOWS:
         return HALF
-    row = ranking.rows[best]
-    text = f"{' '.join(row.section)} {row.title} {row.text}".casefold()
+    text = _text_of(ranking.rows[best]).casefold()
     return HALF * sum(window in text for window in windows) / len(windows)
+
+
+def _text_of(row: ChunkRow) -> str:
+    return f"{' '.join(row.section)} {row.title} {row.text}"
+
+
+def _has_similar_name(question: SearchQuestion, row: ChunkRow) -> bool:
+    named = {*words(row.title), *(word for heading in row.section[-1:] for word in words(heading))}
+    return any(other in named for near in question.doubtful.values() for other in near)
+
+
+def _is_stub(texts: Iterable[str]) -> bool:
+    """Return whether texts say nothing below their headings: they are empty, a link or a directive of a site generator."""
+    lines = (line for text in texts for line in text.split("\n") if not line.startswith("#"))
+    said = (word for line in lines for word in line.split() if _LETTER.search(word))
+    # A sentence in a script without spaces is one of these words.
+    counted = islice((len(word) if is_part_of_a_run(word) else 1 for word in said), FEWEST_SAID)
+    return sum(counted) < FEWEST_SAID
 
 
 def _is_section(row: ChunkRow) -> bool:
@@ -283,7 +326,7 @@ def _title_match(question: SearchQuestion, counted: _CountedWords, row: ChunkRow
     if not asked:
         return 0.0
     named = {word: 1.0 for word, its in forms.items() if any(not its.isdisjoint(one) for one in title)}
-    having = counted.share(lambda terms: share_of(terms, named))
+    having = counted.share(lambda terms: counted.share_of(terms, named))
     return harmonic_mean((asked / len(title), having))
 
 
@@ -311,12 +354,13 @@ def score_of(signs: ScentSigns) -> float:
         return NAMED  # whatever has the requested name is what was requested
     says_more = signs.is_unspaced or signs.words > FEW_WORDS
     covers = signs.coverage >= HALF or (says_more and signs.coverage)
-    is_aside = not signs.title and signs.pairs < FEW_PAIRS and signs.coverage < MOST_COVERED
-    covers = covers and not (signs.is_section and is_aside)
-    most = SUREST if covers else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
+    is_aside = signs.is_section and signs.pairs < FEW_PAIRS and signs.coverage < MOST_COVERED
+    # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything.
+    is_unsure = signs.is_stub or (not signs.title and (signs.words == 1 or is_aside))
+    most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
     # something else, and one with none has only its nearness in meaning to speak for it.
-    least = LOST_BELOW if signs.coverage >= FULL else 0.0
+    least = LOST_BELOW if signs.coverage >= FULL or signs.is_similar_name else 0.0
     return round(max(least, min(chance(signs), most)), DIGITS)
 
 
@@ -421,6 +465,9 @@ def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
     else:
         share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
         coverage = f"the best page has {share} of the words asked for"
+        if signs.words == 1:
+            has = "has only a word like the one" if signs.coverage else "does not have the word"
+            coverage = f"the best page {has} asked for"
     if signs.agreement < HALF:
         agreement = "keyword and semantic search disagree"
     elif signs.agreement == HALF:

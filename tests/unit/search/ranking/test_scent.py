@@ -242,6 +242,49 @@ def test_a_compound_counts_as_one_word() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("Call `model_dump`. A CSV file is read line by line.", False),
+        ("The error is `model dump csv`.", True),
+        ("Use `modelDumpCsv()`.", True),
+    ],
+)
+def test_an_identifier_that_no_page_has_is_not_on_a_page_with_its_parts_here_and_there(text: str, *, has: bool) -> None:
+    """`model_dump_csv` was `sufficient` over a page on CSV files: "one page has all the words asked for"."""
+    terms = ("model_dump_csv", "model", "dump", "csv")
+    question = replace(asked(*terms), asked=(AskedWord("model_dump_csv", terms),), known=dict.fromkeys(terms[1:], 1))
+    signs = signs_of(question, ranking([row(1, 1, text)], [1], [(1, 0.9)]), [1])
+    assert (signs.coverage == 1.0, signs.missing, signs.unknown) == (
+        (True, (), 0.0) if has else (False, ("model_dump_csv",), 1.0)
+    )
+    assert has or (signs.words == 1 and level_of(replace(signs, lead=1.0, gap=1.0, title=1.0)) != "sufficient")
+
+
+@pytest.mark.parametrize("text", ["# API\n\n::: pydantic.dataclasses", "", "See [it](it.md)", "## Only\n## headings"])
+def test_a_page_that_says_nothing_is_not_sufficient(text: str) -> None:
+    signs = signs_of(asked("api"), ranking([row(1, 1, text, title="API")], [1], [(1, 0.9)]), [1])
+    assert signs.is_stub
+    assert level_of(replace(GOOD, is_stub=True)) == "partial"
+    for said in ("Tokens expire after an hour.", "鍵は毎月回します"):
+        assert not signs_of(asked("api"), ranking([row(1, 1, said)], [1], [(1, 0.9)]), [1]).is_stub
+
+
+def test_a_page_named_as_a_word_that_is_similar_to_the_only_one_is_not_lost() -> None:
+    found = ranking([row(1, 1, "A guest car.", title="Gastfahrzeug")], [1], [(1, 0.9)])
+    terms = (QueryTerm("gastfahrzeuk", (("gastfahrzeuk", 1.0), ("gastfahrzeug", 0.9))),)
+    question = replace(asked("gastfahrzeuk"), terms=terms, doubtful={"gastfahrzeuk": ["gastfahrzeug"]})
+    assert level_of(signs_of(question, found, [1])) == "partial"
+    elsewhere = ranking([row(1, 1, "A guest car is a Gastfahrzeug.", title="Cars")], [1], [(1, 0.9)])
+    assert level_of(signs_of(question, elsewhere, [1])) == "lost"
+
+
+def test_a_page_with_the_only_word_of_a_question_may_be_about_anything() -> None:
+    one = ScentSigns(1.0, 1.0, 0.5, lead=1.0, gap=1.0, words=1)
+    assert level_of(one) == "partial"
+    assert level_of(replace(one, title=1.0)) == "sufficient"
+
+
+@pytest.mark.parametrize(
     ("language", "word", "text"),
     [
         ("de", "schlüssel", "Die Schlüssel rotieren"),
