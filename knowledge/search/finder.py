@@ -35,6 +35,7 @@ from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.languages import LanguageGap
+from knowledge.search.query.names import other_spellings
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
@@ -64,8 +65,6 @@ REST_CHARACTERS = 520
 """Room reserved for reasons, next step, nudge and cursor, which are not known when the hits are chosen."""
 EXPLAINED_CHARACTERS = 2_000
 """Room reserved for an explanation when the hits are chosen."""
-FOLDER_NAMED = 0.95
-"""How sure it is that a question is for the folder with its name, if no page has any of its words."""
 LONGEST_NAME = 200
 MOST_NEAREST = 3
 """Paths that are named in place of one that does not exist."""
@@ -151,8 +150,8 @@ class Finder:
     ) -> SearchAnswer:
         """Return the chunks that answer `query` best, restricted to `path` and `filters`.
 
-        At most `limit` hits; fewer for a question about a place, or if the answer's tokens allow no more. Without a
-        limit, at most `USUAL`, as many as have room for a useful snippet. `next_cursor` continues the answer. With `explain`
+        At most `limit` hits; fewer if the answer's tokens allow no more. Without a limit, at most `USUAL`, as many as have room for a
+        useful snippet, and fewer for a question about a place. `next_cursor` continues the answer. With `explain`
         the answer says why its first hits rank where they do, within the same tokens.
 
         Raises:
@@ -175,7 +174,7 @@ class Finder:
         scope = SearchScope(docs, chosen)
         ranking = await self._ranked(question, names, scope, room=len(seen) + most)
         # After ranking, because routing uses the question's vector, which ranking has made.
-        route = await self._route(query, mode, names, ranking, is_unknown=not question.known)
+        route = await self._route(query, mode, names, ranking)
         places = NamedPlaces()
         if route.mode == "navigation" and not seen:
             near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
@@ -186,10 +185,10 @@ class Finder:
             if places.target is not None and places.target.kind == "document":
                 ranking = await self._named_first(places.target.path, ranking, chosen)
         fresh = _without(seen, ranking) if seen else ranking.ranked
-        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" else most]
+        # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
+        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         sections = {seq: _section(ranking.rows[seq], records) for seq in wanted}
-        # A caller that gives a limit has a reason, so it is honoured even if snippets become short.
         sure = 0 if limit is None else min(limit, SURE)
         costs = {seq: _cost(ranking.rows[seq], sections[seq]) for seq in wanted}
         pages, shown = self._laid_out(
@@ -326,24 +325,11 @@ class Finder:
         ranking = await self._ranker.rank(question, names, scope, room=max(room, self._reranking.depth))
         return await self._reranking.of(ranking, question)
 
-    async def _route(
-        self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking, *, is_unknown: bool
-    ) -> QuestionRoute:
-        """Return the route of `query`; `is_unknown` if no page has any of its words, so that it can only be a folder's name."""
-        if is_unknown and mode == "auto" and not names and (folder := await self._folder_named(query)):
-            return folder
+    async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:
             return await self._router.route(query, mode, named=names, vector=None)
         await self._router.prepare(ranking.embedded.embedder)
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
-
-    async def _folder_named(self, query: str) -> QuestionRoute | None:
-        """Return the route of a question that is a folder's name, perhaps with the end of the path before it."""
-        name = query.strip().strip("\"'`").strip("/")
-        spellings = [name, name.replace(" ", "-")]
-        if not name or not await self._index.directories_ending(spellings, limit=1):
-            return None
-        return QuestionRoute("navigation", FOLDER_NAMED, "a folder has this name")
 
     async def _place_asked(self, places: NamedPlaces, signs: ScentSigns) -> MapEntry | None:
         """Return the place that the question is for: a directory, a page whose passage comes first, or an empty page."""
@@ -489,11 +475,15 @@ class Finder:
         return tuple(tag if tag in known else spelling.get(tag.casefold(), tag) for tag in tags)
 
     async def _named(self, query: str, docs: frozenset[int] | None) -> Sequence[NameMatch]:
-        """Return the documents and sections whose name is exactly `query`."""
+        """Return the documents and sections whose name is `query`, or else that in another spelling."""
         name = query.strip().strip("\"'`")
         if not name or len(name) > LONGEST_NAME:
             return ()
-        found = [m for m in await self._index.named(name, limit=20) if docs is None or m.doc in docs]
+        found: Sequence[NameMatch] = ()
+        for spelling in (name, *other_spellings(name)):
+            found = [m for m in await self._index.named(spelling, limit=20) if docs is None or m.doc in docs]
+            if found:
+                break
         files = {match.doc for match in found if match.by == "path"}
         records = await self._index.records(files) if files else {}
         titled = {

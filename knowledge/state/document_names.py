@@ -37,18 +37,24 @@ def name_key(name: str) -> str:
 def names_of(record: DocumentRecord) -> frozenset[Name]:
     """Return every name of the document; each heading gives two: its own text, and its full path.
 
-    A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them.
+    A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them, and one with signs such as
+    `CO₂` also as it is typed.
     """
     names = [Name(name_key(shown), 2, 0, None) for shown in (record.title, without_attributes(record.title))]
     for rank, shown in ((0, record.path), (1, record.path.rpartition("/")[2])):
         names += [Name(name_key(shown), rank, 0, None), Name(name_key(without_suffix(shown)), rank, 1, None)]
+    names += [Name(typed, 2, 0, None) for one in names[:2] if (typed := _as_typed(one.key)) != one.key]
     names += [Name(name_key(alias), 3, position, None) for position, alias in enumerate(record.aliases)]
     for position, section in enumerate(record.sections):
         parts = section.split(HEADING_SEPARATOR)
         bare = [without_attributes(part) for part in parts]
-        for heading in (section, parts[-1], HEADING_SEPARATOR.join(bare), bare[-1]):
+        for heading in (section, parts[-1], HEADING_SEPARATOR.join(bare), bare[-1], _as_typed(bare[-1])):
             names.append(Name(name_key(heading), 4, position, section))
     return frozenset(name for name in names if name.key)
+
+
+def _as_typed(name: str) -> str:
+    return name if name.isascii() else unicodedata.normalize("NFKC", name)
 
 
 def files_by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:

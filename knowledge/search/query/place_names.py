@@ -131,6 +131,13 @@ class Places:
         paths = await self._index.directories_ending(phrases, limit=MOST_ENDING)
         return min((p for p in paths if within(p, directory)), key=lambda p: (p.count("/"), p), default=None)
 
+    async def _pages_ending_in(self, phrase: str, directory: str) -> list[str]:
+        """Return the pages below `directory` whose path ends in `phrase`, with or without its suffix, the uppermost first."""
+        end = f"/{without_suffix(phrase).strip('/')}".casefold()
+        holding = await self._index.paths(prefix=directory, contains=end, limit=MOST_ENDING)
+        pages = [path for path in holding if f"/{without_suffix(path).casefold()}".endswith(end)]
+        return sorted(pages, key=lambda path: (path.count("/"), path))[:MOST_PLACES]
+
     async def _directory(self, path: str) -> MapEntry | None:
         record = await self._index.directory(path)
         return await self._entries.folder(record) if record else None
@@ -143,10 +150,13 @@ class Places:
         near_at: Mapping[str, int],
         found: dict[str, MapEntry],
     ) -> None:
-        for path in dict.fromkeys((join(directory, phrase), ends.get(_plain(phrase), phrase))):
+        for path in dict.fromkeys((join(directory, phrase), ends.get(_plain(without_suffix(phrase)), phrase))):
             if entry := await self._directory(path):
                 found.setdefault(path, entry)
             elif "/" in path and await self._index.document(path):
+                await self._take(path, found)
+        if "/" in phrase and not found:
+            for path in await self._pages_ending_in(phrase, directory):
                 await self._take(path, found)
         matches = await self._index.named(phrase, limit=MOST_OF_A_NAME)
         for match in nearest_first(matches, lambda match: near_at.get(match.path, len(near_at)))[:MOST_PLACES]:

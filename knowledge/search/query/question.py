@@ -45,6 +45,8 @@ count as one word: with full weight for each, pages that repeat the compound wou
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
+_VERSUS = re.compile(r"(?<=\w)\s+(?:vs\.?|versus)\s+(?!code\b)(?=\w)")
+"""Between two things that are compared, and not the name of an editor."""
 _KANA = re.compile("[\u3041-\u30ff]")
 
 
@@ -96,7 +98,7 @@ class Questions:
 
     async def ask(self, query: str) -> SearchQuestion:
         """Return the parsed question; looks up its words in the index."""
-        groups = _without_lone_kana(word_groups(query))
+        groups = _without_lone_kana(word_groups(_VERSUS.sub(" ", query)))
         asked = list(dict.fromkeys(word for group in groups for word in group))
         documents = await self._languages()
         gap = None

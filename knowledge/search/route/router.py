@@ -109,8 +109,8 @@ class Router:
         """Return the route of `query`.
 
         The first of these that applies decides: the mode that the caller chose; a team's example with the same words; a page or
-        section with exactly the query's name (`named`); a team's example that is very near; a directory whose contents the query
-        asks for; a rule; a place here that the query names; the fitted weights, or the language model if those are unsure.
+        section with exactly the query's name (`named`); a team's example that is very near; a directory that the query is the name of
+        or asks for; a rule; a place here that the query names; the fitted weights, or the language model if those are unsure.
         `vector` is the query's, from the embedder that was prepared last.
         """
         if mode != "auto":
@@ -127,7 +127,7 @@ class Router:
             if known and known.similarity >= VERY_NEAR:
                 reason = f"it is close to your team's example `{known.example.query}`"
                 return QuestionRoute(known.example.mode, 0.95, reason)
-        place = await self._contents_of(query)
+        place = await self._contents_of(query) or await self._folder_in(query)
         if not place and (ruled := by_rules(seen)):
             return ruled
         if place or (place := await self._place_in(query, seen)):
@@ -159,6 +159,15 @@ class Router:
         asked = _CONTENTS.match(query.strip())
         path = asked[1].strip("`'\"").strip("/") if asked else ""
         return path if path and await self._index.directory(path) else ""
+
+    async def _folder_in(self, query: str) -> str:
+        """Return the name of a folder that `query` consists of, or that it asks for as a folder; else an empty string."""
+        for said in said_names(query):
+            may_be = said.kind == "directory" or (said.bare and said.kind == "any")
+            spellings = {said.name.strip("/"), said.name.replace(" ", "-")}
+            if may_be and await self._index.directories_ending(spellings, limit=1):
+                return said.name
+        return ""
 
     async def _place_in(self, query: str, seen: RouteSigns) -> str:
         """Return the part of `query` that names a directory or page of this knowledge base, or an empty string."""

@@ -519,11 +519,12 @@ async def test_what_does_not_fit_is_on_the_next_page(base: Base) -> None:
 @pytest.mark.parametrize("query", ["what's in guides", "list guides", "show me the guides", "guides/", "Guides"])
 async def test_a_question_for_a_place_gets_the_place_first_and_few_chunks(base: Base, query: str) -> None:
     """Navigation answers with the map entry or document first and a few chunks."""
-    answer = await base.finder.search(query, mode="navigation", limit=8)
+    answer = await base.finder.search(query, mode="navigation")
     assert (answer.pages[0].path, answer.pages[0].kind) == ("guides", "directory")
     assert answer.pages[0].line == "Guides: How we do things."
     assert {"guides/deploy.md", "guides/onboarding.md"} <= {page.path for page in answer.pages}
     assert len(answer.hits) <= 3
+    assert len((await base.finder.search(query, mode="navigation", limit=5)).hits) == 5
 
 
 @pytest.mark.parametrize(

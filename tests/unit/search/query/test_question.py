@@ -245,3 +245,16 @@ async def test_a_misspelt_sentence_is_looked_for_as_it_was_meant() -> None:
     assert question.corrected == "Cannot open the archive file"
     assert question.phrase is not None
     assert question.phrase.is_in("It prints: cannot open the archive file.")
+
+
+@pytest.mark.parametrize(
+    ("query", "content"),
+    [
+        ("lax vs strict", ("lax", "strict")),
+        ("lax vs. strict versus exact", ("lax", "strict", "exact")),
+        ("open in vs code", ("open", "vs", "code")),
+        ("VS settings", ("vs", "settings")),
+    ],
+)
+async def test_between_two_things_that_are_compared_vs_is_not_searched(query: str, content: tuple[str, ...]) -> None:
+    assert (await asked(query, "Lax, strict or exact: settings open in code.")).content == content
