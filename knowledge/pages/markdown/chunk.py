@@ -17,6 +17,7 @@ its lines, because words in a very long chunk count almost nothing."""
 SHORTEST_PART = 200
 """The fewest characters of a part of a long fence, table or HTML block."""
 _UNCUT = frozenset({"fence", "code", "table", "html", "comment"})
+_ANCHORS = re.compile(r"(?:<a\b[^<>]*>\s*(?:</a>)?\s*)+", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[\u3002\uff01\uff1f]")
 
 
@@ -53,7 +54,8 @@ def cut(document: Document) -> list[Chunk]:
     """Return the chunks of `document` in order.
 
     Every line of the body that is not blank is in one chunk. Fences, tables, HTML and list items stay whole up to `MOST`. A
-    heading with no text below it is joined to the text that follows, under that text's section.
+    heading with no text below it, or only a place to link to (`<a id="x"></a>`), is joined to the text that follows, under that text's
+    section.
     A document with front matter only is one chunk of its title and summary.
     """
     lines = document.text.split("\n")
@@ -117,7 +119,9 @@ class _Pieces:
                     start, size = -1, 0
                 if start < 0:
                     start = first
-                end, size, has_text = last, size + length, True
+                end, size = last, size + length
+                # A place to link to says nothing, like a heading.
+                has_text = has_text or not (block.kind in ("html", "paragraph") and self._is_anchor(first, last))
         if start >= 0:
             yield section, start, end
 
@@ -169,6 +173,9 @@ class _Pieces:
             length += len(line) + 1
         parts.append((first, end, length))
         return parts
+
+    def _is_anchor(self, start: int, end: int) -> bool:
+        return self._size(start, end) <= TARGET and bool(_ANCHORS.fullmatch("\n".join(self.lines[start:end])))
 
     def _size(self, start: int, end: int) -> int:
         return sum(map(len, self.lines[start:end])) + end - start

@@ -43,6 +43,7 @@ _LINES = st.sampled_from(
         "===",
         "<!--",
         "-->",
+        '<a id="x"></a>',
     ]
 )
 
@@ -100,6 +101,14 @@ def test_chunks_follow_headings_and_carry_their_path() -> None:
 def test_a_bare_heading_belongs_to_the_following_text() -> None:
     found = chunks("# A\n\n## B\n\ntext\n\n## C\n")
     assert [(c.section, c.line_start, c.line_end) for c in found] == [(("A", "B"), 1, 5), (("A", "C"), 7, 7)]
+
+
+def test_a_place_to_link_to_is_no_chunk_of_its_own() -> None:
+    text = '## Plugins\n\n<a id="gpio"></a>\n\n### GPIO\n\nReads a pin.\n\n<a name="x">\n\n### Next\n\nMore.\n'
+    assert [(c.section, c.line_start, c.line_end) for c in chunks(text)] == [
+        (("Plugins", "GPIO"), 1, 9),
+        (("Plugins", "Next"), 11, 13),
+    ]
 
 
 def test_long_sections_are_cut_between_blocks_and_lists_between_items() -> None:
