@@ -479,11 +479,8 @@ class Finder:
         name = query.strip().strip("\"'`")
         if not name or len(name) > LONGEST_NAME:
             return ()
-        found: Sequence[NameMatch] = ()
-        for spelling in (name, *other_spellings(name)):
-            found = [m for m in await self._index.named(spelling, limit=20) if docs is None or m.doc in docs]
-            if found:
-                break
+        named = await self._index.named(name, limit=20, spellings=other_spellings(name))
+        found = [match for match in named if docs is None or match.doc in docs]
         files = {match.doc for match in found if match.by == "path"}
         records = await self._index.records(files) if files else {}
         titled = {

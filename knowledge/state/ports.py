@@ -615,10 +615,10 @@ class IndexStore(Protocol):
         """Return the document numbers that `filters` admit; None when they admit all."""
         ...
 
-    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return the documents and sections of that name; case is ignored.
+    async def named(self, name: str, *, limit: int, spellings: Sequence[str] = ()) -> Sequence[NameMatch]:
+        """Return the documents and sections of that name, or if there are none, of the first of `spellings` that is one.
 
-        The name is a path, a file name (with or without suffix), a title, an alias or a heading.
+        Case is ignored. The name is a path, a file name (with or without suffix), a title, an alias or a heading.
         """
         ...
 

@@ -251,9 +251,9 @@ class SqliteIndexStore:
         sql = f"SELECT doc FROM document WHERE {' AND '.join(where)}"  # noqa: S608 - made of constants, values are bound
         return frozenset(doc for (doc,) in self._database.query(sql, args) if isinstance(doc, int))
 
-    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return the documents and sections called `name`, each once, by its best match."""
-        return self._database.read(partial(_named, name_key(name), limit))
+    async def named(self, name: str, *, limit: int, spellings: Sequence[str] = ()) -> Sequence[NameMatch]:
+        """Return the documents and sections called `name`, or else the first of `spellings`, each once, by its best match."""
+        return self._database.read(partial(_named, [*map(name_key, (name, *spellings))], limit))
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
         """Return the first chunk of the document or of its section, or None."""
@@ -450,7 +450,11 @@ def numbers(values: Sequence[int]) -> object:
     return apsw.carray(array("q", values))
 
 
-def _named(key: str, limit: int, c: apsw.Connection) -> list[NameMatch]:
+def _named(keys: Sequence[str], limit: int, c: apsw.Connection) -> list[NameMatch]:
+    return next((found for key in keys if (found := _named_by_key(key, limit, c))), [])
+
+
+def _named_by_key(key: str, limit: int, c: apsw.Connection) -> list[NameMatch]:
     sql = "SELECT doc, section, rank, path FROM name WHERE key = ? ORDER BY rank, path, position"
     found: dict[tuple[int, str | None], NameMatch] = {}
     rows: Any = c.execute(sql, (key,))

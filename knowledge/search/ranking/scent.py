@@ -264,6 +264,8 @@ def _text_of(row: ChunkRow) -> str:
 
 
 def _has_similar_name(question: SearchQuestion, row: ChunkRow) -> bool:
+    if not question.doubtful:
+        return False
     named = {*words(row.title), *(word for heading in row.section[-1:] for word in words(heading))}
     return any(other in named for near in question.doubtful.values() for other in near)
 

@@ -405,6 +405,7 @@ async def test_a_name_finds_paths_then_titles_then_aliases_then_headings(store: 
     assert [m.path for m in await store.named("ZOO/trust.MD", limit=5)] == ["zoo/Trust.md"]
     assert [m.by for m in await store.named("how > trust", limit=5)] == ["heading"]
     assert list(await store.named("tru", limit=5)) == []
+    assert list(await store.named("tru st", limit=20, spellings=("tru", "trust", "how"))) == list(found)
     await store.apply([page("c.md", title="C", sections=()), Remove("trust.md")], fence=1)
     assert [m.path for m in await store.named("trust", limit=9)] == ["zoo/Trust.md", "b.md"]
 

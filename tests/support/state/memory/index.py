@@ -270,9 +270,12 @@ class MemoryIndexStore:
             return None
         return frozenset(entry.doc for entry in self._entries.values() if _admits(filters, entry.record))
 
-    async def named(self, name: str, *, limit: int) -> Sequence[NameMatch]:
-        """Return documents and sections with that `name`, each once, by its best reason."""
-        key = name_key(name)
+    async def named(self, name: str, *, limit: int, spellings: Sequence[str] = ()) -> Sequence[NameMatch]:
+        """Return documents and sections with that `name`, or else the first of `spellings`, each once, by its best reason."""
+        found = (self._named(name_key(one), limit) for one in (name, *spellings))
+        return next(filter(None, found), [])
+
+    def _named(self, key: str, limit: int) -> list[NameMatch]:
         matches = sorted(
             (n.rank, path, n.position, entry.doc, n.section)
             for path, entry in self._entries.items()
