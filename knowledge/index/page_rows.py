@@ -161,11 +161,13 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
         tokens=count_tokens(document.text),
         indexed_at_ns=at_ns,
     )
-    return Prepared(record, tuple(_piece(chunk) for chunk in cut(document)), document.problems, document.page_links)
+    return Prepared(
+        record, tuple(_piece(chunk, document.title) for chunk in cut(document)), document.problems, document.page_links
+    )
 
 
-def _piece(chunk: Chunk) -> UnembeddedChunk:
-    text = chunk.indexed_text
+def _piece(chunk: Chunk, title: str) -> UnembeddedChunk:
+    text = chunk.indexed_text(title)
     # YAML escapes can produce lone surrogates, which must not stop the hash.
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
     # A tuple: thousands of pieces wait for the database, and as sets they would take ten times the memory.

@@ -98,7 +98,7 @@ class Renewal:
         return True
 
     async def _vectors(self, embedder: Embedder, rows: Sequence[LackingRow]) -> Mapping[bytes, tuple[bytes, bytes]]:
-        texts = {row.digest: indexed_text(row.section, row.text) for row in rows}
+        texts = {row.digest: indexed_text(row.title, row.section, row.text) for row in rows}
         try:
             vectors = await embedder.embed(list(texts.values()))
         except KnowledgeError:

@@ -365,6 +365,7 @@ class TextRow:
 
     seq: int
     doc: int
+    title: str
     section: tuple[str, ...]
     text: str
     language: str
@@ -477,6 +478,7 @@ class LackingRow:
 
     seq: int
     digest: bytes
+    title: str
     section: tuple[str, ...]
     text: str
 

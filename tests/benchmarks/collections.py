@@ -222,7 +222,9 @@ async def by_passages(base: KnowledgeBase) -> Search:
     """Search the same passages with SQLite's FTS5, by plain words with English endings removed, as it is set up most often."""
     rows = (await base.index.delta(IndexPosition("", 0), limit=1_000_000, texts=True)).texts
     stems = Stemmer.Stemmer("porter").stemWords
-    texts = {str(row.seq): indexed_text(row.section, row.text).encode(errors="replace").decode() for row in rows}
+    texts = {
+        str(row.seq): indexed_text(row.title, row.section, row.text).encode(errors="replace").decode() for row in rows
+    }
     table = Fts5(texts, lambda text: stems(plain_words(text)))
 
     async def search(query: str) -> Sequence[str]:

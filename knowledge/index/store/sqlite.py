@@ -419,12 +419,13 @@ def _delta(after: IndexPosition, limit: int, texts: bool, codes: bool, c: apsw.C
     found_texts: list[TextRow] = []
     if texts:
         rows: Any = c.execute(
-            "SELECT c.seq, c.doc, c.section, c.text, d.language FROM chunk c JOIN document d USING (doc) "
+            "SELECT c.seq, c.doc, d.title, c.section, c.text, d.language FROM chunk c JOIN document d USING (doc) "
             "WHERE c.seq > ? AND c.seq <= ? ORDER BY c.seq",
             span,
         )
         found_texts = [
-            TextRow(seq, doc, tuple(json.loads(section)), text, lang) for seq, doc, section, text, lang in rows
+            TextRow(seq, doc, title, tuple(json.loads(section)), text, lang)
+            for seq, doc, title, section, text, lang in rows
         ]
     found_names: list[NameRow] = []
     if found_texts:

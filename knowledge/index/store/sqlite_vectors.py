@@ -75,11 +75,13 @@ def lacking(after: int, limit: int, c: apsw.Connection) -> Sequence[LackingRow]:
     """Return at most `limit` chunks above `after` without a vector of the wanted embedder."""
     rows: Any = c.execute(
         # Limited before the join, so that only the texts of the returned rows are read.
-        f"SELECT seq, digest, section, text FROM (SELECT seq, digest {_lacking(c)} ORDER BY seq LIMIT ?) "  # noqa: S608 - constants
-        "JOIN chunk USING (seq) ORDER BY seq",
+        f"SELECT seq, digest, title, section, text FROM (SELECT seq, digest {_lacking(c)} ORDER BY seq LIMIT ?) "  # noqa: S608 - constants
+        "JOIN chunk USING (seq) JOIN document USING (doc) ORDER BY seq",
         (after, limit),
     ).fetchall()
-    return [LackingRow(seq, digest, tuple(json.loads(section)), text) for seq, digest, section, text in rows]
+    return [
+        LackingRow(seq, digest, title, tuple(json.loads(section)), text) for seq, digest, title, section, text in rows
+    ]
 
 
 def _lacking(c: apsw.Connection) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from knowledge.pages.document import Document
 from knowledge.pages.markdown.blocks import Block, scan
+from knowledge.pages.markdown.inline import without_attributes
+from knowledge.pages.paths import HEADING_SEPARATOR
 
 TARGET = 1200
 """Characters after which a chunk ends at the next block."""
@@ -36,18 +38,19 @@ class Chunk:
     line_end: int
     text: str
 
-    @property
-    def indexed_text(self) -> str:
-        """The text to embed and search."""
-        return indexed_text(self.section, self.text)
+    def indexed_text(self, title: str) -> str:
+        """Return the text to embed and search, in a page of that title."""
+        return indexed_text(title, self.section, self.text)
 
 
-def indexed_text(section: tuple[str, ...], text: str) -> str:
-    """Return the text of a chunk to embed and search: its heading path, then its text.
+def indexed_text(title: str, section: tuple[str, ...], text: str) -> str:
+    """Return the text of a chunk to embed and search: the page's title if no heading above says it, the heading path, the text.
 
-    The file's name is not part of it, so that a rename needs no new vectors.
+    In many notes the title is only in the front matter, or the file's name.
     """
-    return " > ".join(section) + "\n" + text if section else text
+    says_title = not title or (bool(section) and title in (section[0], without_attributes(section[0])))
+    headings = section if says_title else (title, *section)
+    return HEADING_SEPARATOR.join(headings) + "\n" + text if headings else text
 
 
 def cut(document: Document) -> list[Chunk]:

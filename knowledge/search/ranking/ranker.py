@@ -221,7 +221,7 @@ class Ranker:
         having = [
             row
             for seq in listed
-            if (row := rows.get(seq)) and question.phrase.is_in(indexed_text(row.section, row.text))
+            if (row := rows.get(seq)) and question.phrase.is_in(indexed_text(row.title, row.section, row.text))
         ]
         few = len({row.doc for row in having}) <= MOST_VERBATIM
         return frozenset(row.seq for row in having) if few else frozenset(), rows
@@ -375,7 +375,9 @@ class _Joining:
         rows.update(await self.index.chunks([seq for seq in best if seq not in rows]))
         # In ranked order, so that floating-point sums are the same each time.
         texts = [
-            (indexed_text(row.section, row.text)[:MOST_READ], row.language) for seq in best if (row := rows.get(seq))
+            (indexed_text(row.title, row.section, row.text)[:MOST_READ], row.language)
+            for seq in best
+            if (row := rows.get(seq))
         ]
         feedback = RelevanceWords(texts, self.question.terms)
         return feedback.terms(await self.index.frequencies(feedback.shared)) if feedback.shared else ()

@@ -50,7 +50,9 @@ class Reranking:
         until, note = self._resting
         if anyio.current_time() < until:
             return replace(ranking, notes=(*ranking.notes, note))
-        passages = [indexed_text(ranking.rows[seq].section, ranking.rows[seq].text)[:LONGEST] for seq in chosen]
+        passages = [
+            indexed_text(row.title, row.section, row.text)[:LONGEST] for row in map(ranking.rows.__getitem__, chosen)
+        ]
         limit_s = self._choice.limit_s
         found: Sequence[float] = ()
         try:

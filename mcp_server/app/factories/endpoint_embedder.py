@@ -79,7 +79,7 @@ class EndpointEmbedders:
             if sample is None:
                 return
             row, half = sample
-            text = indexed_text(row.section, row.text)
+            text = indexed_text(row.title, row.section, row.text)
             (now,) = await self.embedder(identity, name, prefix, asking=True).embed([text])
             then = np.frombuffer(half, "<f2").astype(np.float32)
             same = len(now) == len(then) and float(now @ then) >= SAME_COSINE * float(np.linalg.norm(then))

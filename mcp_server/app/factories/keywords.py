@@ -30,7 +30,7 @@ def keyword_engine(folder: Path) -> KeywordIndex:
 def indexed_terms(row: TextRow) -> Sequence[str]:
     """Return the terms of a chunk's heading path and text."""
     # The same text as for embedding, so while indexing runs its words are still cached.
-    return analyzer(row.language).indexed_terms(indexed_text(row.section, row.text))
+    return analyzer(row.language).indexed_terms(indexed_text(row.title, row.section, row.text))
 
 
 def name_terms(page: NameRow) -> Sequence[str]:

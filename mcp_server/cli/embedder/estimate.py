@@ -49,7 +49,7 @@ async def sample_of(index: IndexStore) -> tuple[int, list[str]]:
         position = delta.upto
     step = max(1, len(seqs) // MOST_TEXTS)
     found = await index.chunks(seqs[::step][:MOST_TEXTS])
-    return len(seqs), [indexed_text(row.section, row.text) for row in found.values()]
+    return len(seqs), [indexed_text(row.title, row.section, row.text) for row in found.values()]
 
 
 def texts_below(folder: Path) -> list[str]:

@@ -148,7 +148,7 @@ async def test_what_was_embedded_stays_when_the_embedder_fails_halfway(
 async def test_pages_saved_while_the_embedder_is_down_are_found_by_words_and_get_vectors_later(lab: Lab) -> None:
     lab.broken.add("hashed-words-64/1")
     lab.put("late.md", "late text")
-    lab.put("1.md", "text 0")
+    lab.put("1.md", "---\ntitle: 0\n---\ntext 0")
     await lab.indexer.update(["late.md", "1.md"], 1)
     assert (await lab.lengths())["late text"] == 0
     assert (await lab.lengths())["text 0"] == 64, "what is known needs no embedder"

@@ -95,7 +95,9 @@ def test_chunks_follow_headings_and_carry_their_path() -> None:
         (("A", "B"), 7, 9),
         (("A", "C"), 11, 13),
     ]
-    assert found[2].indexed_text == "A > B\n## B\n\ntwo"
+    assert found[2].indexed_text("A") == "A > B\n## B\n\ntwo"
+    assert found[2].indexed_text("Of B") == "Of B > A > B\n## B\n\ntwo"
+    assert chunks("x")[0].indexed_text("T") == "T\nx"
 
 
 def test_a_bare_heading_belongs_to_the_following_text() -> None:

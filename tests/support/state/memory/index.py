@@ -103,9 +103,9 @@ class MemoryIndexStore:
 
     async def lacking(self, after: int, *, limit: int) -> Sequence[LackingRow]:
         """Return at most `limit` chunks above `after`, by `seq`, without a vector of the wanted embedder."""
-        stored = {seq: chunk for entry in self._entries.values() for seq, chunk in entry.chunks.items()}
-        found = [(seq, stored[seq]) for seq in sorted(stored) if seq > after and self._lacks(stored[seq])]
-        return [LackingRow(seq, chunk.digest, chunk.section, chunk.text) for seq, chunk in found[:limit]]
+        stored = {seq: (e.record.title, chunk) for e in self._entries.values() for seq, chunk in e.chunks.items()}
+        found = [(seq, *stored[seq]) for seq in sorted(stored) if seq > after and self._lacks(stored[seq][1])]
+        return [LackingRow(seq, chunk.digest, title, chunk.section, chunk.text) for seq, title, chunk in found[:limit]]
 
     async def supply(self, vectors: Mapping[bytes, tuple[bytes, bytes]], *, of: IndexIdentity, fence: int) -> bool:
         """Keep these vectors beside the serving ones; False, and nothing kept, if `of` is not wanted."""
@@ -215,7 +215,9 @@ class MemoryIndexStore:
         upto = happened[limit - 1] if len(happened) > limit else self._seq
         kept = [(seq, *stored[seq]) for seq in happened if seq <= upto and seq in stored]
         return Delta(
-            texts=[TextRow(s, e.doc, c.section, c.text, e.record.language) for s, e, c in kept] if texts else [],
+            texts=[TextRow(s, e.doc, e.record.title, c.section, c.text, e.record.language) for s, e, c in kept]
+            if texts
+            else [],
             names=list({e.doc: _page_names(e) for _, e, _ in kept}.values()) if texts else [],
             codes=[CodeRow(s, e.doc, c.code) for s, e, c in kept] if codes else [],
             removed=[gone[seq] for seq in happened if seq <= upto and seq in gone and gone[seq] <= start],
