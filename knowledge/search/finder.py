@@ -15,7 +15,7 @@ from knowledge.pages.claim_source import authority_of
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import clean_path
-from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, SearchAnswer, SearchMode
+from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, Scent, SearchAnswer, SearchMode
 from knowledge.search.canvas_search import CanvasSearch, FoundCanvas, note_on_canvases
 from knowledge.search.layout import (
     ANSWER_CHARACTERS,
@@ -35,13 +35,22 @@ from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.languages import LanguageGap
-from knowledge.search.query.names import other_spellings
+from knowledge.search.query.names import other_spellings, sharing, tag_in
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
-from knowledge.search.ranking.scent import LOST_BELOW, ScentSigns, ShownChunk, at_place, judge, page_scores, signs_of
+from knowledge.search.ranking.scent import (
+    LOST_BELOW,
+    MOST_SHARING,
+    ScentSigns,
+    ShownChunk,
+    at_place,
+    judge,
+    page_scores,
+    signs_of,
+)
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
@@ -199,7 +208,7 @@ class Finder:
             is_target=places.target is not None,
         )
         progress = await self._searchable()
-        signs = signs_of(question, ranking, shown)
+        signs = replace(signs_of(question, ranking, shown), sharing=max(sharing(names), 1))
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.
@@ -229,7 +238,7 @@ class Finder:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
             notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
         at = await self._place_asked(places, signs)
-        scent = at_place(scent, at, named=signs.exact) if at else scent
+        scent = at_place(scent, at, named=signs.exact) if at else await self._of_tag(query, scent, place)
         if gap or at:
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
@@ -330,6 +339,20 @@ class Finder:
             return await self._router.route(query, mode, named=names, vector=None)
         await self._router.prepare(ranking.embedded.embedder)
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
+
+    async def _of_tag(self, query: str, scent: Scent, place: str) -> Scent:
+        """Return the scent of an answer to a question that may ask for the pages with a tag."""
+        tag = tag_in(query)
+        if not tag:
+            return scent
+        (spelling,) = await self._known_tags((tag,))
+        pages = await self._index.select(Filters(path=place, tags=(spelling,)))
+        if not pages:
+            return scent
+        level = "partial" if scent.level == "lost" else scent.level
+        return replace(
+            scent, level=level, reason=f"{len(pages)} pages have this tag", next=f"kb_map({'#' + spelling!r})"
+        )
 
     async def _place_asked(self, places: NamedPlaces, signs: ScentSigns) -> MapEntry | None:
         """Return the place that the question is for: a directory, a page whose passage comes first, or an empty page."""
@@ -476,10 +499,10 @@ class Finder:
 
     async def _named(self, query: str, docs: frozenset[int] | None) -> Sequence[NameMatch]:
         """Return the documents and sections whose name is `query`, or else that in another spelling."""
-        name = query.strip().strip("\"'`")
+        name = query.strip().strip("\"'`").removeprefix("[[").removesuffix("]]")
         if not name or len(name) > LONGEST_NAME:
             return ()
-        named = await self._index.named(name, limit=20, spellings=other_spellings(name))
+        named = await self._index.named(name, limit=MOST_SHARING, spellings=other_spellings(name))
         found = [match for match in named if docs is None or match.doc in docs]
         files = {match.doc for match in found if match.by == "path"}
         records = await self._index.records(files) if files else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 BY = ("path", "path", "title", "alias", "heading")
 """`NameMatch.by` for each rank: the path, the file's name, the title, an alias, a heading."""
 
+_APOSTROPHES = re.compile("['\u2019\u02bc]")
+_ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\w)", re.IGNORECASE)
 LAST_CHARACTER = "\U0010ffff"
 
 
@@ -37,24 +40,31 @@ def name_key(name: str) -> str:
 def names_of(record: DocumentRecord) -> frozenset[Name]:
     """Return every name of the document; each heading gives two: its own text, and its full path.
 
-    A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them, and one with signs such as
-    `CO₂` also as it is typed.
+    A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them, and as it is typed.
     """
     names = [Name(name_key(shown), 2, 0, None) for shown in (record.title, without_attributes(record.title))]
     for rank, shown in ((0, record.path), (1, record.path.rpartition("/")[2])):
         names += [Name(name_key(shown), rank, 0, None), Name(name_key(without_suffix(shown)), rank, 1, None)]
-    names += [Name(typed, 2, 0, None) for one in names[:2] if (typed := _as_typed(one.key)) != one.key]
+    names += [Name(typed, 2, 0, None) for one in names[:2] if (typed := as_typed(one.key)) != one.key]
     names += [Name(name_key(alias), 3, position, None) for position, alias in enumerate(record.aliases)]
     for position, section in enumerate(record.sections):
         parts = section.split(HEADING_SEPARATOR)
         bare = [without_attributes(part) for part in parts]
-        for heading in (section, parts[-1], HEADING_SEPARATOR.join(bare), bare[-1], _as_typed(bare[-1])):
+        for heading in (section, parts[-1], HEADING_SEPARATOR.join(bare), bare[-1], as_typed(bare[-1])):
             names.append(Name(name_key(heading), 4, position, section))
     return frozenset(name for name in names if name.key)
 
 
-def _as_typed(name: str) -> str:
-    return name if name.isascii() else unicodedata.normalize("NFKC", name)
+def as_typed(name: str) -> str:
+    """Return a name with the signs that people type: `CO2` for `CO₂`, without apostrophes, accents of Latin letters and an article."""
+    plain = _ARTICLE.sub("", _APOSTROPHES.sub("", name))
+    if plain.isascii():
+        return plain
+    bare = ""
+    for sign in unicodedata.normalize("NFD", unicodedata.normalize("NFKC", plain)):
+        if not (unicodedata.combining(sign) and bare[-1:].isascii()):
+            bare += sign
+    return unicodedata.normalize("NFC", bare)
 
 
 def files_by_name(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:

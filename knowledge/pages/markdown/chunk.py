@@ -20,6 +20,8 @@ SHORTEST_PART = 200
 """The fewest characters of a part of a long fence, table or HTML block."""
 _UNCUT = frozenset({"fence", "code", "table", "html", "comment"})
 _ANCHORS = re.compile(r"(?:<a\b[^<>]*>\s*(?:</a>)?\s*)+", re.IGNORECASE)
+_DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\[\]]{1,200}\]:\s*\S+(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*")
+"""A line that says where a link leads: `[docs]: https://docs.example "Docs"`. It is not shown to readers. Not a footnote."""
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*[ \t]+|[\u3002\uff01\uff1f]")
 
 
@@ -56,7 +58,8 @@ def indexed_text(title: str, section: tuple[str, ...], text: str) -> str:
 def cut(document: Document) -> list[Chunk]:
     """Return the chunks of `document` in order.
 
-    Every line of the body that is not blank is in one chunk. Fences, tables, HTML and list items stay whole up to `MOST`. A
+    Every line of the body that is not blank is in one chunk; link definitions (`[docs]: https://docs.example`) after the last text
+    of a chunk are in none, because readers don't see them. Fences, tables, HTML and list items stay whole up to `MOST`. A
     heading with no text below it, or only a place to link to (`<a id="x"></a>`), is joined to the text that follows, under that text's
     section.
     A document with front matter only is one chunk of its title and summary.
@@ -114,6 +117,8 @@ class _Pieces:
                     start = block.start
                 end = block.end
                 size += len(block.text)
+                continue
+            if block.kind == "paragraph" and all(map(_DEFINITION.fullmatch, self.lines[block.start : block.end])):
                 continue
             # Blocks fill a chunk until the next one would make it too long; headings alone never end one.
             for first, last, length in self._parts(block):

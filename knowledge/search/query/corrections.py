@@ -120,7 +120,8 @@ def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> di
             least = SURE_IN_OTHER_SCRIPTS if _OTHER_SCRIPTS.search(word) else short
             same = max(len(word), len(other)) - 1
             is_form = word[:same] == other[:same]
-            if probability >= least and not is_form and stem(word, "") != stem(_JOINERS.sub("", other), ""):
+            is_spelling = any(stem(word, "") == stem(_JOINERS.sub("", one.word), "") for one in near)
+            if probability >= least and not is_form and not is_spelling:
                 sure[word] = other
     return sure
 

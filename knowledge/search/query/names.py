@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable, Sequence
 
 from knowledge.search.query.analysis import name_parts
-from knowledge.state.document_names import name_key
+from knowledge.state.document_names import as_typed, name_key
 from knowledge.state.ports import NameMatch
 
 MOST_JOINED = 3
 """The most words that are looked up as one: of more, each spelling would cost a look for a name that is seldom there."""
 _SEPARATORS = re.compile(r"[\s_-]+")
+_TAG = re.compile(
+    r"(?:^|\s)#([^\W\d][\w/-]*)|\btag:\s?#?([\w/-]+)|\btagged\s+(?:with\s+|as\s+)?[\"'#]?([\w/-]+)|\btags?\s+[\"'#]?([\w/-]+)[\"'?]*$",
+    re.IGNORECASE,
+)
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü"}
 _UMLAUT = re.compile("[aou]e", re.IGNORECASE)
 
@@ -24,12 +28,25 @@ def other_spellings(name: str) -> Sequence[str]:
         words = name_parts(name) if re.fullmatch(r"\w+", name) else words
     if _UMLAUT.search(name):
         umlauts = _UMLAUT.sub(lambda found: _UMLAUTS[found[0].lower()], name)
-        bases += [umlauts, " ".join(_SEPARATORS.split(umlauts))]
+        bases += [umlauts, " ".join(_SEPARATORS.split(umlauts)), as_typed(umlauts)]
     if len(words) > 1:
         bases.append(" ".join(words))
         if len(words) <= MOST_JOINED:
             bases += ["".join(words), "-".join(words), "_".join(words)]
+    bases.append(as_typed(name))
     return list({name_key(one): one for one in bases if name_key(one) != name_key(name)}.values())
+
+
+def tag_in(query: str) -> str:
+    """Return the tag whose pages a question asks for: `#team`, `tag:team`, *notes tagged team*; "" if it asks for none."""
+    found = _TAG.search(query)
+    return next((tag for tag in found.groups() if tag), "") if found else ""
+
+
+def sharing(names: Sequence[NameMatch]) -> int:
+    """Return how many pages have the name; if none has, on how many pages a section has it."""
+    pages = {match.doc for match in names if match.by != "heading"}
+    return len(pages or {match.doc for match in names})
 
 
 def nearest_first(names: Sequence[NameMatch], place_of: Callable[[NameMatch], int]) -> Sequence[NameMatch]:

@@ -47,6 +47,7 @@ SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
 _VERSUS = re.compile(r"(?<=\w)\s+(?:vs\.?|versus)\s+(?!code\b)(?=\w)")
 """Between two things that are compared, and not the name of an editor."""
+_YEAR = re.compile(r"\d{4}")
 _KANA = re.compile("[\u3041-\u30ff]")
 
 
@@ -76,6 +77,8 @@ class SearchQuestion:
     """Its content words as its reader sees them: a compound is one word."""
     doubtful: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Words that no page has, with those that were searched as well because they are similar, but may not have been meant."""
+    days: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The dates in it, as they are written, each with the days that it may be (`2026-11-29`)."""
 
     @property
     def spoken(self) -> tuple[str, ...]:
@@ -139,6 +142,8 @@ class Questions:
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
             joined = verb.forms if verb is not None and word == verb.verb else ()
             terms.append(_term([(word, 1.0), *sure, *near, *unfinished, *joined], languages, shares[word], known))
+        days = _days(query)
+        terms += [QueryTerm(said, tuple((day, 1.0) for day in forms)) for said, forms in days.items()]
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
         for whole, *parts in groups:
             if whole in best:
@@ -160,6 +165,7 @@ class Questions:
             phrase_of(corrected or query),
             asked_words(query, frozenset(content)),
             {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
+            days,
         )
 
     async def _separated_verb(self, words: Sequence[str]) -> SeparatedVerb | None:
@@ -188,6 +194,15 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
+
+
+def _days(query: str) -> Mapping[str, Sequence[str]]:
+    """Return the dates in a question, as they are written there, each with the days that it may be as paths and titles have them."""
+    if not _YEAR.search(query):
+        return {}
+    from knowledge.merge.document.dated_log import days_in  # loads the names of months, which few questions need
+
+    return {said: days for said, days in days_in(query).items() if said not in days}
 
 
 def _without_lone_kana(groups: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:

@@ -44,6 +44,10 @@ LATER = {"place": 0.06, "behind": -4.61, "agreement": 3.01}
 """Weights of a logistic model for the pages after the first, by sign; `python -m tests.benchmarks.calibration --fit` fits them."""
 DIGITS = 3
 """Decimal places of a score; the level follows from the score as shown."""
+MOST_READINGS = 2
+"""Days that a date may be: the month of 3/4/2026 is the third or the fourth."""
+MOST_SHARING = 20
+"""Pages of one name that are looked up."""
 SUREST = 0.999
 ENOUGH_WORDS = 4
 """From this many words on, a question's coverage and title count in full: a page that has the only word of a question may be about
@@ -77,6 +81,7 @@ SHORTEST_WORD = 4
 MOST_MISSING = 3
 _USUAL_LANGUAGES = ("en", "de", "fr", "es")
 """Languages whose stop words are not shown. Those of all languages have too many words that mean something in another one."""
+_NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
@@ -93,12 +98,12 @@ class ScentSigns:
     in the first chunk. `lead`: by how much the first page is above the best other page by words, as a share of the
     highest score. `gap`: by how much the best page by words is above the sixth. `title`: how far the question and the
     first page's title are the same words. `unknown`: share of the question's words, by rarity, that no page has. `words`:
-    how many words the question has. `exact`: a page or section has exactly the name in the question. `by_both`: both engines
-    found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words are pieces of runs without
-    spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown chunk has, rarest first,
-    as they were written. `similar`: known words that were searched in place of words that no page has. `is_similar_name`: one of
-    these is in the title or heading of the first chunk. `is_stub`: the first page's text is no sentence. `asked`: the question for
-    a next call, with its certain corrections.
+    how many words the question has. `exact`: a page or section has exactly the name in the question, `sharing`: and so many have
+    it. `by_both`: both engines found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words
+    are pieces of runs without spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown
+    chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
+    `is_similar_name`: one of these is in the title or heading of the first chunk. `lacks_number`: the first page lacks a number of
+    the question. `is_stub`: its text is no sentence. `asked`: the question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -110,12 +115,14 @@ class ScentSigns:
     unknown: float = 0.0
     words: int = 0
     exact: bool = False
+    sharing: int = 1
     by_both: bool = True
     is_section: bool = False
     is_unspaced: bool = False
     missing: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
     is_similar_name: bool = False
+    lacks_number: bool = False
     is_stub: bool = False
     asked: str = ""
 
@@ -148,7 +155,10 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     matcher = TermMatcher(question.terms)
     matches = {
         # A server's order is not boosted, so its chunks were not searched for words yet.
-        seq: ranking.matches[seq] if seq in ranking.matches else matcher.match(ranking.rows[seq]).words
+        seq: {
+            **(ranking.matches[seq] if seq in ranking.matches else matcher.match(ranking.rows[seq]).words),
+            **_date_words(question, ranking.rows[seq]),
+        }
         for seq in dict.fromkeys((*first, *shown[:LOOKED_AT]))
     }
     having = frozenset().union(*(matches[seq] for seq in shown[:LOOKED_AT])) - question.doubtful.keys()
@@ -166,7 +176,8 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
         pairs=_neighbours(question, ranking, best),
         lead=LEAD_ALONE * coverage if is_alone else _lead(page, by_words),
         gap=GAP_ALONE * coverage if is_alone else _gap(list(by_words.values())),
-        title=_title_match(question, counted, ranking.rows[best]),
+        # A title that many pages have (`Weekly meeting`) tells none of them apart.
+        title=_title_match(question, counted, ranking.rows[best]) / _with_title(ranking, ranking.rows[best].title),
         unknown=counted.unknown,
         words=counted.words,
         # A name that was found by a corrected word is a guess.
@@ -177,6 +188,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
         missing=counted.missing(having, [_text_of(ranking.rows[seq]) for seq in shown[:LOOKED_AT]]),
         similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
         is_similar_name=_has_similar_name(question, ranking.rows[best]),
+        lacks_number=counted.lacks_number([matches[seq] for seq in first if ranking.rows[seq].doc == page]),
         is_stub=_is_stub(ranking.rows[seq].text for seq in first if ranking.rows[seq].doc == page),
         asked=" ".join(question.to_embed.split()),
     )
@@ -229,6 +241,11 @@ class _CountedWords:
         share = share_of(terms, match)
         return share * SCATTERED if terms in self._scattered and terms[0] not in match else share
 
+    def lacks_number(self, matches: Sequence[Mapping[str, float]]) -> bool:
+        """Return whether chunks of one page lack a number of the question: what they say is about another version or year."""
+        numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
+        return any(not any(share_of(terms, match) for match in matches) for terms in numbers)
+
     def missing(self, having: Collection[str], texts: Sequence[str]) -> tuple[str, ...]:
         """Return the words of which a part is not in `having`, or an identifier not in `texts`, rarest first."""
         there = dict.fromkeys(having, 1.0)
@@ -238,6 +255,9 @@ class _CountedWords:
             if word.terms[0] not in there and not word.is_together_in(texts)
         }
         for word in self._asked:
+            # Words that only help to ask are not worth a word, unless the question consists of them.
+            if is_stop_word(word.terms[0], _USUAL_LANGUAGES) and len(self._asked) > 1:
+                continue
             for name in word.lacking(there):
                 rarest = max(self.rarity[terms] for terms in word.counted if share_of(terms, there) < 1)
                 found[name] = max(rarest, found.get(name, 0.0))
@@ -261,6 +281,21 @@ def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
 
 def _text_of(row: ChunkRow) -> str:
     return f"{' '.join(row.section)} {row.title} {row.text}"
+
+
+def _date_words(question: SearchQuestion, row: ChunkRow) -> dict[str, float]:
+    """Return the words of the question's dates that the page is of by its path or title, however they are written there.
+
+    Of a month, which has many pages, they count half.
+    """
+    name = f"{row.path} {row.title}" if question.days else ""
+    dated = {said: days for said, days in question.days.items() if any(day in name for day in days)}
+    return {word: HALF if len(days) > MOST_READINGS else 1.0 for said, days in dated.items() for word in words(said)}
+
+
+def _with_title(ranking: Ranking, title: str) -> int:
+    """Return how many of the pages that were found have the title."""
+    return len({row.doc for row in ranking.rows.values() if row.title == title})
 
 
 def _has_similar_name(question: SearchQuestion, row: ChunkRow) -> bool:
@@ -353,12 +388,13 @@ def strengths(signs: ScentSigns) -> dict[str, float]:
 def score_of(signs: ScentSigns) -> float:
     """Return the score of the first page, 0..1: the probability that it answers."""
     if signs.exact:
-        return NAMED  # whatever has the requested name is what was requested
+        # Whatever has the requested name is what was requested; if several have it, each may be.
+        return round(max(NAMED / signs.sharing, LOST_BELOW), DIGITS)
     says_more = signs.is_unspaced or signs.words > FEW_WORDS
     covers = signs.coverage >= HALF or (says_more and signs.coverage)
     is_aside = signs.is_section and signs.pairs < FEW_PAIRS and signs.coverage < MOST_COVERED
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything.
-    is_unsure = signs.is_stub or (not signs.title and (signs.words == 1 or is_aside))
+    is_unsure = signs.is_stub or signs.lacks_number or (not signs.title and (signs.words == 1 or is_aside))
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
     # something else, and one with none has only its nearness in meaning to speak for it.
@@ -440,6 +476,9 @@ def judge(
     if level == "sufficient":
         named = signs.exact and continued is None
         return Scent(level, "a page or section has this name" if named else reason, read_call(places[0]))
+    if signs.exact and continued is None and level == "partial":
+        several = f"{signs.sharing}{' or more' if signs.sharing >= MOST_SHARING else ''}"
+        return Scent(level, f"{several} pages or sections have this name", read_call(places[0]))
     if level == "partial":
         look = read_call(places[0]) if navigation else _look_inside(places[0], signs.asked, directory)
         return Scent(level, reason, look)
@@ -458,7 +497,8 @@ def at_place(scent: Scent, place: MapEntry, *, named: bool) -> Scent:
         return Scent(level, f"the question is for the contents of {name}", f"kb_map({place.path!r})")
     if not named:
         return Scent("partial", "the page with this name is empty", f"kb_read({place.path!r})")
-    return Scent("sufficient", "a page has this name", f"kb_read({place.path!r})")
+    reason = "a page has this name" if scent.level == "sufficient" else scent.reason
+    return Scent(scent.level, reason, f"kb_read({place.path!r})")
 
 
 def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:

@@ -113,6 +113,14 @@ def test_a_place_to_link_to_is_no_chunk_of_its_own() -> None:
     ]
 
 
+def test_link_definitions_at_the_end_of_a_section_are_in_no_chunk() -> None:
+    text = "## A\n\nSee [docs].\n\n[docs]: https://docs.example 'Docs'\n[b c]: <b.md>\n\n"
+    text += "## B\n\nText.\n\n[^1]: A footnote.\n\n[x]: y\n"
+    assert [(c.section, c.line_start, c.line_end) for c in chunks(text)] == [(("A",), 1, 3), (("B",), 8, 12)]
+    assert [c.line_end for c in chunks("One.\n\n[x]: y\n\nTwo.\n")] == [5], "between texts they stay"
+    assert chunks("[x]: y\n") == []
+
+
 def test_long_sections_are_cut_between_blocks_and_lists_between_items() -> None:
     found = chunks("# A\n\n" + "\n\n".join(["word " * 100] * 6))
     assert all(len(c.text) <= TARGET + 10 for c in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,9 @@ MANUAL = {
     "runbooks/nothing-yet.md": "",
     "problems/errors/timeouts.md": "# Timeouts\n\nA request that takes too long fails with errors.\n",
     "gross-rates.md": "# GrossRates\n\nWhat is paid before tax.\n",
+    "zooko.md": "---\ntitle: Zooko's Triangle\n---\n\nA name is secure, short or global.\n",
+    "nyaya.md": "---\ntitle: Nyāya\n---\n\nA school of logic.\n",
+    "patterns.md": "---\ntitle: A Pattern Language\n---\n\nTowns and buildings.\n",
     "co2.md": "---\ntitle: Prüfung CO₂-Werte\n---\n\nDie Werte werden jeden Tag geprüft.\n",
     "runbooks/restart.md": "# Restart the broker\n\nDrain the broker, then restart it.\n",
 }
@@ -60,6 +64,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("listPage", "ui/list-page.md"),
         ("Gross rates", "gross-rates.md"),
         ("Pruefung CO2-Werte", "co2.md"),
+        ("zooko\u2019s triangle", "zooko.md"),
+        ("zookos triangle", "zooko.md"),
+        ("Nyaya", "nyaya.md"),
+        ("pattern language", "patterns.md"),
+        ("[[Nyāya]]", "nyaya.md"),
         ("runbooks/zx81/", "runbooks/zx81"),
         ("list the pages of runbooks", "runbooks"),
         ("Browser", "ui/browser.md"),
@@ -356,3 +365,29 @@ async def test_for_a_path_that_does_not_exist_the_nearest_folder_comes_first(bas
     with pytest.raises(NoSuchPath) as refused:
         await base.finder.search("what is a chart", path="Topics")
     assert refused.value.nearest == ("docs/topics", "docs/topics/charts.md")
+
+
+@pytest.mark.parametrize("query", ["notes tagged TEAM", "#team", "tag:team", "which pages have the tag team?"])
+async def test_a_question_for_the_pages_with_a_tag_leads_to_their_map(tmp_path: Path, query: str) -> None:
+    tagged = {f"{n}.md": f"---\ntags: [team]\n---\n# Page {n}\n\nText.\n" for n in range(3)}
+    base = Base(write(tmp_path, {**tagged, "other.md": "# Other\n\nA team has notes.\n"}))
+    await base.index_all()
+    scent = (await base.finder.search(query)).scent
+    assert (scent.level, scent.reason, scent.next) == ("partial", "3 pages have this tag", "kb_map('#team')")
+    assert "have this tag" not in (await base.finder.search("remove a tag from a page")).scent.reason
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("what did we decide on 18 March 2020?", "notes/2020-03-18.md"),
+        ("meeting of March 5, 2020", "notes/2020-03-05.md"),
+        ("meeting on 05.03.2020", "notes/2020-03-05.md"),
+        ("meeting notes of May 2021", "notes/2021-05-20.md"),
+    ],
+)
+async def test_a_date_in_words_finds_the_page_of_that_day(tmp_path: Path, query: str, path: str) -> None:
+    days = ("2019-03-18", "2020-03-05", "2020-03-18", "2020-05-18", "2021-03-18", "2021-05-20")
+    base = Base(write(tmp_path, {f"notes/{day}.md": "# Meeting\n\nWe decided to wait.\n" for day in days}))
+    await base.index_all()
+    assert (await base.finder.search(query)).hits[0].path == path

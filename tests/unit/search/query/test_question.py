@@ -258,3 +258,21 @@ async def test_a_misspelt_sentence_is_looked_for_as_it_was_meant() -> None:
 )
 async def test_between_two_things_that_are_compared_vs_is_not_searched(query: str, content: tuple[str, ...]) -> None:
     assert (await asked(query, "Lax, strict or exact: settings open in code.")).content == content
+
+
+@pytest.mark.parametrize(
+    ("query", "days"),
+    [
+        ("what was said on 18 March 2020", {"18 March 2020": ["2020-03-18"]}),
+        ("am 3. Mai 2024", {"3. Mai 2024": ["2024-05-03"]}),
+        ("meeting 3/4/2026", {"3/4/2026": ["2026-03-04", "2026-04-03"]}),
+        ("in June 2021", {"June 2021": [f"2021-06-{day:02}" for day in range(1, 32)]}),
+        ("notes of 2020-03-18", {}),
+        ("version 1.2.3 in 2026", {}),
+    ],
+)
+async def test_dates_are_read_as_the_days_in_paths(query: str, days: dict[str, list[str]]) -> None:
+    question = await asked(query, "Text.")
+    assert question.days == days
+    searched = [form for term in question.terms if term.word in days for form, _ in term.alternatives]
+    assert searched == [day for forms in days.values() for day in forms]

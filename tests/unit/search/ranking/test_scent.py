@@ -86,6 +86,13 @@ def test_an_exact_name_suffices_whatever_else_is_known() -> None:
     assert told(ScentSigns(exact=True), PLACES)[0] == "sufficient"
 
 
+def test_a_name_that_several_pages_have_is_not_sufficient() -> None:
+    shared = ScentSigns(exact=True, sharing=18)
+    said = judge(shared, PLACES, indexed=True, directory="")
+    assert (said.level, said.reason) == ("partial", "18 pages or sections have this name")
+    assert score_of(shared) == LOST_BELOW < score_of(replace(shared, sharing=2)) < score_of(replace(shared, sharing=1))
+
+
 def test_a_good_answer_names_the_section_to_read() -> None:
     assert told(GOOD, PLACES) == ("sufficient", "kb_read('ops/keys.md', section='Keys > Rotate them')")
 
@@ -267,6 +274,20 @@ def test_a_page_that_says_nothing_is_not_sufficient(text: str) -> None:
     assert level_of(replace(GOOD, is_stub=True)) == "partial"
     for said in ("Tokens expire after an hour.", "鍵は毎月回します"):
         assert not signs_of(asked("api"), ranking([row(1, 1, said)], [1], [(1, 0.9)]), [1]).is_stub
+
+
+def test_a_page_that_lacks_a_number_of_the_question_is_not_sufficient() -> None:
+    question = asked("release", "captain", "28")
+    signs = signs_of(question, ranking([row(1, 1, "The release captain of 27.")], [1], [(1, 0.9)]), [1])
+    assert signs.lacks_number
+    assert not signs_of(question, ranking([row(1, 1, "Release captain: 28.")], [1], [(1, 0.9)]), [1]).lacks_number
+    assert level_of(GOOD) == "sufficient" != level_of(replace(GOOD, lacks_number=True))
+
+
+def test_a_title_that_many_pages_have_counts_less() -> None:
+    rows = [row(n, n, "weekly text", title="Weekly meeting") for n in range(1, 5)]
+    alone = signs_of(asked("weekly"), ranking(rows[:1], [1], [(1, 0.9)]), [1])
+    assert signs_of(asked("weekly"), ranking(rows, [1], [(1, 0.9)]), [1]).title == alone.title / 4
 
 
 def test_a_page_named_as_a_word_that_is_similar_to_the_only_one_is_not_lost() -> None:
