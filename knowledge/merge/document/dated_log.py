@@ -71,8 +71,6 @@ def _said_at(date: str) -> re.Pattern[str]:
     )
 
 
-_DAY_SAID = re.compile(rf"(?<![\w.])(?:{_DATE})(?!\w)", re.IGNORECASE)
-_MONTH_SAID = re.compile(rf"(?<!\w)({_any(MONTHS_IN_DATES)})\.?,?\s+(?:de\s+|of\s+)?(\d{{4}})(?!\w)", re.IGNORECASE)
 _WRAPPER, _ANY_WRAPPER = _wrapper(_DATE), _wrapper(f"(?:{_DATE}|{_SHORT_DATE})")
 _UNDATED = re.compile(
     r"(?:updates?|changelog|change log|new information|addendum|nachtrag|aktualisierung(?:en)?)\s*:?$", re.IGNORECASE
@@ -265,21 +263,6 @@ def _heading(piece: DocumentPiece, known: AbstractSet[str], hints: list[str], da
 def _words(heading: str) -> str:
     line = heading.lstrip(f"{BOM} \t").lstrip("#").strip()
     return plain(line.splitlines()[0] if line else "").rstrip("# ").strip()
-
-
-def days_in(text: str) -> dict[str, list[str]]:
-    """Return the days and months that `text` names, as they are written there, each with the days that it may be: `2026-11-29`.
-
-    3/4/2026 may be two days, and a month all of its days.
-    """
-    found: dict[str, list[str]] = {}
-    for said in _DAY_SAID.finditer(text):
-        days = [(year, month, day) for year, month, day in _readings(said[0]) if year and month <= 12 and day <= 31]
-        found[said[0]] = [f"{year:04}-{month:02}-{day:02}" for year, month, day in days]
-    for said in _MONTH_SAID.finditer(_DAY_SAID.sub("", text)):
-        month = MONTHS_IN_DATES[said[1].casefold()]
-        found[said[0]] = [f"{said[2]}-{month:02}-{day:02}" for day in range(1, 32)]
-    return {said: days for said, days in found.items() if days}
 
 
 def _key(date: str) -> tuple[int, int, int] | None:

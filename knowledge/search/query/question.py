@@ -20,6 +20,7 @@ from knowledge.search.query.corrections import (
     spoken_languages,
     sure_corrections,
 )
+from knowledge.search.query.days import days_in
 from knowledge.search.query.languages import (
     LanguageGap,
     QuestionLanguages,
@@ -47,7 +48,6 @@ SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
 _VERSUS = re.compile(r"(?<=\w)\s+(?:vs\.?|versus)\s+(?!code\b)(?=\w)")
 """Between two things that are compared, and not the name of an editor."""
-_YEAR = re.compile(r"\d{4}")
 _KANA = re.compile("[\u3041-\u30ff]")
 
 
@@ -142,7 +142,7 @@ class Questions:
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
             joined = verb.forms if verb is not None and word == verb.verb else ()
             terms.append(_term([(word, 1.0), *sure, *near, *unfinished, *joined], languages, shares[word], known))
-        days = _days(query)
+        days = days_in(query)
         terms += [QueryTerm(said, tuple((day, 1.0) for day in forms)) for said, forms in days.items()]
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
         for whole, *parts in groups:
@@ -194,15 +194,6 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
-
-
-def _days(query: str) -> Mapping[str, Sequence[str]]:
-    """Return the dates in a question, as they are written there, each with the days that it may be as paths and titles have them."""
-    if not _YEAR.search(query):
-        return {}
-    from knowledge.merge.document.dated_log import days_in  # loads the names of months, which few questions need
-
-    return {said: days for said, days in days_in(query).items() if said not in days}
 
 
 def _without_lone_kana(groups: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:

@@ -1,0 +1,72 @@
+"""The dates in a question. Pages of a day have it in their path or title as `2026-11-29`, and people write it in many ways. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+_HAS_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_YEAR_FIRST = re.compile(
+    r"(?<![\w.])(\d{4})(?:([/.])(\d{1,2})\2(\d{1,2})(?!\w)|[年년]\s?(\d{1,2})[月월]\s?(\d{1,2})[日일])"
+)
+_YEAR_LAST = re.compile(r"(?<![\w.])(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\w)")
+_TOKEN = re.compile(r"\d+|[^\W\d_]+")
+_BETWEEN = frozenset({"of", "the", "de", "del", "d", "st", "nd", "rd", "th", "er"})
+"""Words and endings between the parts of a date: `18th of March`, `5 de mayo de 2026`."""
+DAYS = range(1, 32)
+
+
+def days_in(query: str) -> dict[str, Sequence[str]]:
+    """Return the dates in `query`, as they are written there, each with the days that it may be: `2026-11-29`.
+
+    3/4/2026 may be two days, and a month all of its days. A date that is written like that already is not among them.
+    """
+    if not _HAS_YEAR.search(query):
+        return {}
+    found: dict[str, Sequence[str]] = {}
+    for said in _YEAR_FIRST.finditer(query):
+        found[said[0]] = _days(said[1], said[3] or said[5], said[4] or said[6])
+    for said in _YEAR_LAST.finditer(query):
+        first, second = said[1], said[3]
+        # Only with slashes the month may come first.
+        either = _days(said[4], first, second) if said[2] == "/" else []
+        found[said[0]] = list(dict.fromkeys([*either, *_days(said[4], second, first)]))
+    found |= dict(_in_words(query))
+    return {said: days for said, days in found.items() if days}
+
+
+def _in_words(query: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the dates with the name of a month."""
+    from knowledge.merge.claims.lexicon import MONTHS_IN_DATES  # loads its table, which few questions need
+
+    tokens = [token for token in _TOKEN.finditer(query) if token[0].casefold() not in _BETWEEN]
+    texts = ["", "", *(token[0] for token in tokens), "", ""]
+    for at, token in enumerate(tokens):
+        month = MONTHS_IN_DATES.get(token[0].casefold())
+        if month is None:
+            continue
+        before, after, then = texts[at + 1], texts[at + 3], texts[at + 4]
+        first, last, days = at, at + 1, list[str]()
+        if _is_day(before) and _is_year(after):
+            first, days = at - 1, _days(after, month, before)
+        elif _is_day(after) and _is_year(then):
+            last, days = at + 2, _days(then, month, after)
+        elif _is_year(before) and _is_day(after):
+            first, last, days = at - 1, at + 1, _days(before, month, after)
+        elif _is_year(after):
+            days = [f"{after}-{month:02}-{day:02}" for day in DAYS]
+        if days:
+            yield query[tokens[first].start() : tokens[last].end()], days
+
+
+def _is_day(text: str) -> bool:
+    return text.isdecimal() and len(text) <= 2 and int(text) in DAYS
+
+
+def _is_year(text: str) -> bool:
+    return _HAS_YEAR.fullmatch(text) is not None
+
+
+def _days(year: str, month: str | int, day: str) -> list[str]:
+    """Return the day, if there is such a month and day."""
+    return [f"{year}-{int(month):02}-{int(day):02}"] if 1 <= int(month) <= 12 and int(day) in DAYS else []
