@@ -58,6 +58,8 @@ FEWEST_SAID = 4
 """Words that a text needs to say anything."""
 SCATTERED = 0.25
 """How much of an identifier a page has that has all its parts, but not together."""
+LEVEL = 0.02
+"""The distance by words, as a share of the highest score, up to which another page counts as level with the first."""
 MOST_COVERED, FEW_PAIRS = 0.85, 0.35
 """A section with a smaller share of the question's words and of its neighbours, on a page whose title has none of the words, may be
 about something else."""
@@ -393,8 +395,10 @@ def score_of(signs: ScentSigns) -> float:
     says_more = signs.is_unspaced or signs.words > FEW_WORDS
     covers = signs.coverage >= HALF or (says_more and signs.coverage)
     is_aside = signs.is_section and signs.pairs < FEW_PAIRS and signs.coverage < MOST_COVERED
-    # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything.
-    is_unsure = signs.is_stub or signs.lacks_number or (not signs.title and (signs.words == 1 or is_aside))
+    # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
+    # page has as much of the words, it may be that one.
+    is_level = signs.by_both and signs.lead <= LEVEL
+    is_unsure = signs.is_stub or signs.lacks_number or is_level or (not signs.title and (signs.words == 1 or is_aside))
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
     # something else, and one with none has only its nearness in meaning to speak for it.

@@ -284,6 +284,11 @@ def test_a_page_that_lacks_a_number_of_the_question_is_not_sufficient() -> None:
     assert level_of(GOOD) == "sufficient" != level_of(replace(GOOD, lacks_number=True))
 
 
+def test_a_page_that_another_is_level_with_by_words_is_not_sufficient() -> None:
+    assert level_of(replace(GOOD, lead=0.01)) == "partial"
+    assert level_of(replace(GOOD, lead=0.01, by_both=False)) == "sufficient", "without scores by words it is not known"
+
+
 def test_a_title_that_many_pages_have_counts_less() -> None:
     rows = [row(n, n, "weekly text", title="Weekly meeting") for n in range(1, 5)]
     alone = signs_of(asked("weekly"), ranking(rows[:1], [1], [(1, 0.9)]), [1])
