@@ -329,7 +329,7 @@ def _letters(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
 
 
 class Vocabularies:
-    """The vocabulary of an index, reloaded after changes, at most every `VOCABULARY_S`.
+    """The vocabulary of an index, reloaded after changes, at most every `VOCABULARY_S`, and once all pages are indexed.
 
     Words for which `is_usual_word` is true are never corrected, even if no page has them.
     """
@@ -338,15 +338,18 @@ class Vocabularies:
         self._is_usual_word = is_usual_word
         self._at: IndexPosition | None = None
         self._stale_from = 0.0
+        self._lacks_pages = False
         self._known: Vocabulary | None = None
         self._found: dict[str, Sequence[Candidate]] = {}
 
     async def near(self, index: IndexStore, word: str) -> Sequence[Candidate]:
         """Return the known words that `word` may have meant, likeliest first."""
-        position = await index.position()
-        if self._known is None or (self._at != position and anyio.current_time() >= self._stale_from):
+        position, progress = await index.position(), await index.progress()
+        lacks_pages = progress.done < progress.total
+        is_stale = anyio.current_time() >= self._stale_from or (self._lacks_pages and not lacks_pages)
+        if self._known is None or (self._at != position and is_stale):
             self._known = await anyio.to_thread.run_sync(Vocabulary, await index.vocabulary())
-            self._at, self._found = position, {}
+            self._at, self._lacks_pages, self._found = position, lacks_pages, {}
             self._stale_from = anyio.current_time() + VOCABULARY_S
         # A search with the same error is often repeated, by its next pages and by other callers.
         if word not in self._found:

@@ -163,3 +163,14 @@ async def test_candidates_of_no_more_than_some_words_are_kept_while_no_page_chan
         await vocabularies.near(store, f"unknown{number}")
         assert len(vocabularies._found) <= 8
     assert [near.word for near in await vocabularies.near(store, "archve")] == ["archive"]
+
+
+async def test_words_are_known_as_soon_as_the_last_page_is_indexed() -> None:
+    """A question right after the first indexing was not corrected for ten seconds, if one had been asked during it."""
+    store, vocabularies = MemoryIndexStore(), Vocabularies()
+    await store.begin(IDENTITY)
+    await store.set_total(2)
+    await store.apply([page("a.md", "archive")], fence=1)
+    assert not await vocabularies.near(store, "deploiment")
+    await store.apply([page("b.md", "deployment")], fence=1)
+    assert [near.word for near in await vocabularies.near(store, "deploiment")] == ["deployment"]
