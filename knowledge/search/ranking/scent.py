@@ -152,8 +152,8 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     first = ranking.ranked[:LOOKED_AT]
     best = first[0]
     page = ranking.rows[best].doc
-    of_page = [_text_of(ranking.rows[seq]) for seq in first if ranking.rows[seq].doc == page]
-    counted = _CountedWords(question, of_page)
+    of_page = [seq for seq in first if ranking.rows[seq].doc == page]
+    counted = _CountedWords(question, [_text_of(ranking.rows[seq]) for seq in of_page])
     matcher = TermMatcher(question.terms)
     matches = {
         # A server's order is not boosted, so its chunks were not searched for words yet.
@@ -166,7 +166,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     having = frozenset().union(*(matches[seq] for seq in shown[:LOOKED_AT])) - question.doubtful.keys()
     by_words, by_meaning = (_page_scores(found) for found in (ranking.keyword, ranking.vectors))
     places = [_place(page, found) for found in (by_words, by_meaning)]
-    coverage = counted.coverage([matches[seq] for seq in first if ranking.rows[seq].doc == page])
+    coverage = counted.coverage([matches[seq] for seq in of_page])
     # If a single page was searched, that no other page comes near says nothing, neither for it nor against it.
     is_alone = len(by_words.keys() | by_meaning.keys()) == 1
     return ScentSigns(
@@ -190,8 +190,8 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
         missing=counted.missing(having, [_text_of(ranking.rows[seq]) for seq in shown[:LOOKED_AT]]),
         similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
         is_similar_name=_has_similar_name(question, ranking.rows[best]),
-        lacks_number=counted.lacks_number([matches[seq] for seq in first if ranking.rows[seq].doc == page]),
-        is_stub=_is_stub(ranking.rows[seq].text for seq in first if ranking.rows[seq].doc == page),
+        lacks_number=counted.lacks_number([matches[seq] for seq in of_page]),
+        is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
         asked=" ".join(question.to_embed.split()),
     )
 
