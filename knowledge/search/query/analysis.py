@@ -25,7 +25,7 @@ from typing import TypeVar
 import Stemmer  # type: ignore[import-not-found]  # a compiled module without types
 
 from knowledge.pages.markdown.language import STOP_WORDS
-from knowledge.search.query.spelling import american, one_stem
+from knowledge.search.query.spellings import american, one_stem
 
 T = TypeVar("T")
 

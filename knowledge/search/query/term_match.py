@@ -25,7 +25,7 @@ from knowledge.search.query.analysis import (
     without_accents,
     words,
 )
-from knowledge.search.query.spelling import letters_in_both
+from knowledge.search.query.spellings import letters_in_both
 from knowledge.state.ports import ChunkRow
 
 STEM_LETTERS = 3
