@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 
 from knowledge.index.ports import QueryTerm
 from knowledge.pages.markdown.language import STOP_WORDS
@@ -40,6 +41,9 @@ KEEPS_FRONTS = frozenset(STOP_WORDS) - {"ar", "id", "nl", "tr"} | {""}
 """Languages whose stems begin with the letter with which the word begins."""
 WITH_RUNS = frozenset({"ja", "ko", "zh"})
 """Languages whose texts are mostly runs that need not be cut into words."""
+MOST_READINGS = 2
+"""Days that a date may be: the month of 3/4/2026 is the third or the fourth."""
+MONTH_WEIGHT = 0.5
 MOST_BETWEEN = 2
 """Stop words that may stand between two neighbours."""
 _LETTERS = re.compile(r"[^\W_]*")
@@ -59,10 +63,18 @@ class ChunkMatch:
 
 
 class TermMatcher:
-    """Finds the words of a question in chunks. Stemming is the slow part, so only words with a matching prefix are stemmed."""
+    """Finds the words of a question in chunks. Stemming is the slow part, so only words with a matching prefix are stemmed.
 
-    def __init__(self, terms: Sequence[QueryTerm], pairs: Sequence[tuple[str, str]] = ()) -> None:
-        self._pairs = pairs
+    `dates` are those of the question, as it writes them, each with the days that it may be (`2026-11-29`).
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[QueryTerm],
+        pairs: Sequence[tuple[str, str]] = (),
+        dates: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        self._pairs, self._dates = pairs, dates
         self._of_form: dict[str, list[tuple[str, float]]] = {}
         for term in terms:
             # Relative to its best form: the parts of a compound weigh less in a search, but are as much in a chunk as other words.
@@ -77,7 +89,21 @@ class TermMatcher:
         self._readings: dict[str, _Readings] = {}
 
     def match(self, row: ChunkRow) -> ChunkMatch:
-        """Return the part of the question that is in the chunk, its headings or its page's title."""
+        """Return the part of the question that is in the chunk, its headings or its page's title, and for dates in the page's path."""
+        found = self._in_text(row)
+        return ChunkMatch({**found.words, **self._dated(row)}, found.pairs) if self._dates else found
+
+    def _dated(self, row: ChunkRow) -> dict[str, float]:
+        """Return the words of the dates that path or title show the page to be of; those of a month, with its many days, count half."""
+        name = f"{row.path} {row.title}"
+        dated = {said: days for said, days in self._dates.items() if any(day in name for day in days)}
+        return {
+            word: MONTH_WEIGHT if len(days) > MOST_READINGS else 1.0
+            for said, days in dated.items()
+            for word in words(said)
+        }
+
+    def _in_text(self, row: ChunkRow) -> ChunkMatch:
         text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
         readings = self._readings.get(row.language)
         if readings is None:

@@ -167,7 +167,7 @@ class Explainer:
             parts = self.parts(seq)
             searched = [part for part in (PASSAGE, PAGE, NAMES, BY_WORDS) if parts.get(part)]
             matches = self._question.terms
-            present = TermMatcher(matches, self._question.pairs)
+            present = TermMatcher(matches, self._question.pairs, self._question.days)
             having = present.match(row).words
             words_ = [
                 WordFound(

@@ -424,7 +424,7 @@ def boost_coverage(
     Those in `verbatim`, which have the question as it was written, have a boost that puts them first.
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
-    matcher = TermMatcher(question.terms, question.pairs)
+    matcher = TermMatcher(question.terms, question.pairs, question.days)
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
     boosts = {

@@ -44,8 +44,6 @@ LATER = {"place": 0.06, "behind": -4.61, "agreement": 3.01}
 """Weights of a logistic model for the pages after the first, by sign; `python -m tests.benchmarks.calibration --fit` fits them."""
 DIGITS = 3
 """Decimal places of a score; the level follows from the score as shown."""
-MOST_READINGS = 2
-"""Days that a date may be: the month of 3/4/2026 is the third or the fourth."""
 MOST_SHARING = 20
 """Pages of one name that are looked up."""
 SUREST = 0.999
@@ -154,13 +152,10 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     page = ranking.rows[best].doc
     of_page = [seq for seq in first if ranking.rows[seq].doc == page]
     counted = _CountedWords(question, [_text_of(ranking.rows[seq]) for seq in of_page])
-    matcher = TermMatcher(question.terms)
+    matcher = TermMatcher(question.terms, dates=question.days)
     matches = {
         # A server's order is not boosted, so its chunks were not searched for words yet.
-        seq: {
-            **(ranking.matches[seq] if seq in ranking.matches else matcher.match(ranking.rows[seq]).words),
-            **_date_words(question, ranking.rows[seq]),
-        }
+        seq: ranking.matches[seq] if seq in ranking.matches else matcher.match(ranking.rows[seq]).words
         for seq in dict.fromkeys((*first, *shown[:LOOKED_AT]))
     }
     having = frozenset().union(*(matches[seq] for seq in shown[:LOOKED_AT])) - question.doubtful.keys()
@@ -283,16 +278,6 @@ def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
 
 def _text_of(row: ChunkRow) -> str:
     return f"{' '.join(row.section)} {row.title} {row.text}"
-
-
-def _date_words(question: SearchQuestion, row: ChunkRow) -> dict[str, float]:
-    """Return the words of the question's dates that the page is of by its path or title, however they are written there.
-
-    Of a month, which has many pages, they count half.
-    """
-    name = f"{row.path} {row.title}" if question.days else ""
-    dated = {said: days for said, days in question.days.items() if any(day in name for day in days)}
-    return {word: HALF if len(days) > MOST_READINGS else 1.0 for said, days in dated.items() for word in words(said)}
 
 
 def _with_title(ranking: Ranking, title: str) -> int:
