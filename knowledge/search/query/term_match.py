@@ -94,7 +94,7 @@ class TermMatcher:
         return ChunkMatch({**found.words, **self._dated(row)}, found.pairs) if self._dates else found
 
     def _dated(self, row: ChunkRow) -> dict[str, float]:
-        """Return the words of the dates that path or title show the page to be of; those of a month, with its many days, count half."""
+        """Return the words of the dates that path or title show the page to be of; those of a month count half."""
         name = f"{row.path} {row.title}"
         dated = {said: days for said, days in self._dates.items() if any(day in name for day in days)}
         return {
