@@ -151,7 +151,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
     best = first[0]
     page = ranking.rows[best].doc
     of_page = [seq for seq in first if ranking.rows[seq].doc == page]
-    counted = _CountedWords(question, [_text_of(ranking.rows[seq]) for seq in of_page])
+    counted = _CountedWords(question, [ranking.rows[seq] for seq in of_page])
     matcher = TermMatcher(question.terms, dates=question.days)
     matches = {
         # A server's order is not boosted, so its chunks were not searched for words yet.
@@ -182,7 +182,7 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
         by_both=bool(by_words and by_meaning),
         is_section=_is_section(ranking.rows[best]),
         is_unspaced=question.is_unspaced,
-        missing=counted.missing(having, [_text_of(ranking.rows[seq]) for seq in shown[:LOOKED_AT]]),
+        missing=counted.missing(having, [ranking.rows[seq] for seq in shown[:LOOKED_AT]]),
         similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
         is_similar_name=_has_similar_name(question, ranking.rows[best]),
         lacks_number=counted.lacks_number([matches[seq] for seq in of_page]),
@@ -192,12 +192,12 @@ def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -
 
 
 class _CountedWords:
-    """The words of a question as the verdict counts them for the first page, with their rarity; `texts` are that page's passages."""
+    """The words of a question as the verdict counts them for the first page, with their rarity; `rows` are that page's passages."""
 
-    def __init__(self, question: SearchQuestion, texts: Sequence[str]) -> None:
+    def __init__(self, question: SearchQuestion, rows: Sequence[ChunkRow]) -> None:
         known, self._asked, self._doubtful = question.known, question.asked, question.doubtful
         self._unknown_names = [word for word in self._asked if word.is_identifier and word.terms[0] not in known]
-        self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(texts)}
+        self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(map(_text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
         self.words = len(question.terms) - sum(len(terms) - 1 for terms in self._scattered)
         # Rare words tell pages apart. A word that is nowhere weighs most: there may be no answer.
@@ -243,13 +243,13 @@ class _CountedWords:
         numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
         return any(not any(share_of(terms, match) for match in matches) for terms in numbers)
 
-    def missing(self, having: Collection[str], texts: Sequence[str]) -> tuple[str, ...]:
-        """Return the words of which a part is not in `having`, or an identifier not in `texts`, rarest first."""
+    def missing(self, having: Collection[str], rows: Sequence[ChunkRow]) -> tuple[str, ...]:
+        """Return the words of which a part is not in `having`, or an identifier not in `rows`, rarest first."""
         there = dict.fromkeys(having, 1.0)
         found = {
             word.written: 1.0
             for word in self._unknown_names
-            if word.terms[0] not in there and not word.is_together_in(texts)
+            if word.terms[0] not in there and not word.is_together_in(map(_text_of, rows))
         }
         for word in self._asked:
             # Words that only help to ask are not worth a word, unless the question consists of them.

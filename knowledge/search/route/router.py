@@ -34,7 +34,7 @@ VERY_NEAR: Final = 0.9
 """Cosine from which a team's example alone decides."""
 MOST_SURE: Final = 0.97
 CALLS_UNTIL_RETRY: Final = 64
-LONGEST_FOLDER: Final = 3
+LONGEST_FOLDER: Final = 2
 """The most words of a question that may be nothing but a folder's name."""
 MOST_NEAR: Final = 24
 """Nearest examples from which those shown to the language model are chosen."""
