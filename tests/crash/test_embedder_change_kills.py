@@ -19,6 +19,7 @@ import pytest
 from knowledge.index.engines.codes import CodesVectorIndex
 from knowledge.index.store.sqlite import SqliteIndexStore
 from knowledge.index.vector_renewal import packed
+from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.corrections import Candidate
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines, Ranker, SearchScope
@@ -81,8 +82,8 @@ class Searcher:
         return Engines(MemoryKeywordIndex(lambda row: row.text.split()), self.vectors, embedder)
 
     async def ask(self, number: int) -> None:
-        """Search with a page's own text: its score is 1 if question and page were embedded alike, and about 0 if not."""
-        asked = await self.questions.ask(text(number))
+        """Search with a page's own title and text: its score is 1 if question and page were embedded alike, and about 0 if not."""
+        asked = await self.questions.ask(indexed_text(str(number), (), text(number)))
         ranking = await self.ranker.rank(asked, (), SearchScope(None, Filters()), room=3)
         assert not ranking.notes
         best = ranking.vectors[0]
@@ -101,7 +102,9 @@ async def whose(index: SqliteIndexStore) -> IndexIdentity:
     rows = (await index.delta(IndexPosition("", 0), limit=10**6, texts=True)).texts
     halves = await index.halves([row.seq for row in rows])
     stored = np.stack([np.frombuffer(half, "<f2") for half in halves]).astype(np.float32)
-    wanted = await (await embedder(space.identity)).embed([row.text for row in rows])
+    wanted = await (await embedder(space.identity)).embed(
+        [indexed_text(row.title, row.section, row.text) for row in rows]
+    )
     assert len(rows) == PAGES
     assert np.allclose(stored, wanted, atol=1e-3)
     codes = [row.code for row in (await index.delta(IndexPosition("", 0), limit=10**6, codes=True)).codes]

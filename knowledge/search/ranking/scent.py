@@ -102,8 +102,8 @@ class ScentSigns:
     it. `by_both`: both engines found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words
     are pieces of runs without spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown
     chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
-    `is_similar_name`: one of these is in the title or heading of the first chunk. `lacks_number`: the first page lacks a number of
-    the question. `is_stub`: its text is no sentence. `asked`: the question for a next call, with its certain corrections.
+    `is_similar_name`: one of these is in the title or heading of the first chunk. `lacks_number`: the first page has none of
+    the question's numbers. `is_stub`: its text is no sentence. `asked`: the question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -239,9 +239,9 @@ class _CountedWords:
         return share * SCATTERED if terms in self._scattered and terms[0] not in match else share
 
     def lacks_number(self, matches: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether chunks of one page lack a number of the question: what they say is about another version or year."""
+        """Return whether chunks of one page have none of the question's numbers: what they say is about another version or year."""
         numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
-        return any(not any(share_of(terms, match) for match in matches) for terms in numbers)
+        return bool(numbers) and not any(share_of(terms, match) for terms in numbers for match in matches)
 
     def missing(self, having: Collection[str], rows: Sequence[ChunkRow]) -> tuple[str, ...]:
         """Return the words of which a part is not in `having`, or an identifier not in `rows`, rarest first."""

@@ -83,7 +83,7 @@ class SearchPagesArguments(Arguments):
     mode: Annotated[
         Literal["auto", "navigation", "discovery"], Field(description="navigation finds pages, discovery passages.")
     ] = "auto"
-    limit: Annotated[int, Field(ge=1, le=50, description="Fewer if they don't fit; next_cursor continues.")] = 8
+    limit: Annotated[int, Field(ge=1, le=50)] = 8
     cursor: Annotated[str | None, Field(description="next_cursor of the previous answer.")] = None
     filters: SearchFilters = SearchFilters()
     explain: Annotated[bool, Field(description="Explain the ranking.")] = False
