@@ -238,7 +238,11 @@ class Finder:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
             notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
         at = await self._place_asked(places, signs)
-        scent = at_place(scent, at, named=signs.exact) if at else await self._of_tag(query, scent, place)
+        scent = (
+            at_place(scent, at, named=signs.exact, namesakes=places.namesakes)
+            if at
+            else await self._of_tag(query, scent, place)
+        )
         if gap or at:
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}

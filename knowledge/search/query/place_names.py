@@ -48,11 +48,13 @@ _ASKING = WHERE | WHICH | WHETHER | LIST | PLACE | THING | ALL | INSIDE
 class NamedPlaces:
     """The map lines of the places that a question names, and the one place that it is about.
 
-    `target` is None if the question names no place, or says more than a place's name.
+    `target` is None if the question names no place, or says more than a place's name. `namesakes` is the number of further
+    directories among the lines that have the name.
     """
 
     lines: Sequence[MapEntry] = ()
     target: MapEntry | None = None
+    namesakes: int = 0
 
 
 class Places:
@@ -78,6 +80,7 @@ class Places:
         `languages` are those of the pages, `spoken` those that the question is read in.
         """
         found: dict[str, MapEntry] = {}
+        namesakes = 0
         near_at = {path: place for place, path in enumerate(near)}
         for match in nearest_first(names, lambda match: near_at.get(match.path, len(near))):
             # A heading is a section and not a place; it is among the hits.
@@ -90,10 +93,12 @@ class Places:
         for said in said_names(query, spoken):
             if target is not None:
                 break
-            target = await self._said(said, ends, directory, near_at)
+            said_places = await self._said(said, ends, directory, near_at)
+            target = next(iter(said_places), None)
+            # They come before those that only have some of the words.
+            found = {**{place.path: place for place in said_places}, **found}
         if target is not None:
-            # The place comes before those that only have some of the words.
-            found = {target.path: target, **found}
+            namesakes = sum(place.kind == target.kind == "directory" for place in found.values()) - 1
         elif asks_what_exists(query):
             target = await self._directory(directory)
         for phrase in phrases:
@@ -107,29 +112,34 @@ class Places:
             inside = [await self._entries.folder(record) for record in folders]
             inside += [document_entry(record) for record in documents if not _is_index(record.path)]
         lines = [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
-        return NamedPlaces(lines, target if target and within(target.path, directory) else None)
+        return NamedPlaces(lines, target if target and within(target.path, directory) else None, max(namesakes, 0))
 
     async def _said(
         self, said: SaidName, ends: Mapping[str, str], directory: str, near_at: Mapping[str, int]
-    ) -> MapEntry | None:
-        """Return the place below `directory` that has the name, or None."""
+    ) -> Sequence[MapEntry]:
+        """Return the places below `directory` that have the name: a page, or the directories whose path ends in it."""
         name = said.name if "/" in said.name else said.name.casefold()
         spellings = list(dict.fromkeys((name, name.replace(" ", "-"))))
         found: dict[str, MapEntry] = {}
         for phrase in spellings:
             await self._named(phrase, ends, directory, near_at, found)
         places = [place for place in found.values() if within(place.path, directory)]
-        if of_kind := [place for place in places if said.kind in ("any", place.kind)]:
-            return of_kind[0]
+        of_kind = [place for place in places if said.kind in ("any", place.kind)][:1]
+        if of_kind and of_kind[0].kind == "document":
+            return of_kind
         if said.kind == "document":
-            return next(iter(places), None)  # people call an `_index.md` a page, too
-        path = await self._ending_in(spellings, directory)
-        return await self._directory(path) if path else None
+            return places[:1]  # people call an `_index.md` a page, too
+        known = {place.path: place for place in of_kind}
+        for path in await self._ending_in(spellings, directory):
+            if path not in known and (entry := await self._directory(path)):
+                known[path] = entry
+        return list(known.values())[:MOST_PLACES]
 
-    async def _ending_in(self, phrases: Sequence[str], directory: str) -> str | None:
-        """Return the uppermost directory below `directory` whose path ends in one of the phrases."""
+    async def _ending_in(self, phrases: Sequence[str], directory: str) -> Sequence[str]:
+        """Return the directories below `directory` whose path ends in one of the phrases, the uppermost first."""
         paths = await self._index.directories_ending(phrases, limit=MOST_ENDING)
-        return min((p for p in paths if within(p, directory)), key=lambda p: (p.count("/"), p), default=None)
+        below = (path for path in paths if within(path, directory))
+        return sorted(below, key=lambda path: (path.count("/"), path))[:MOST_PLACES]
 
     async def _pages_ending_in(self, phrase: str, directory: str) -> list[str]:
         """Return the pages below `directory` whose path ends in `phrase`, with or without its suffix, the uppermost first."""

@@ -474,16 +474,18 @@ def judge(
     return Scent(level, reason, _look_around(places))
 
 
-def at_place(scent: Scent, place: MapEntry, *, named: bool) -> Scent:
+def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) -> Scent:
     """Return the scent of an answer to a question for `place`: the next call is its map, or the page.
 
-    `named` if a passage of the page comes first because of its name; otherwise the page has none.
+    `named` if a passage of the page comes first because of its name; otherwise the page has none. `namesakes` are the other
+    directories of that name among the answer's pages.
     """
     if place.kind == "directory":
         # A few of its children are shown, which may suffice or not.
         level: ScentLevel = "partial" if scent.level == "lost" else scent.level
         name = f"{place.path!r}" if place.path else "the knowledge base"
-        return Scent(level, f"the question is for the contents of {name}", f"kb_map({place.path!r})")
+        others = "; other folders are called like it" if namesakes else ""
+        return Scent(level, f"the question is for the contents of {name}{others}", f"kb_map({place.path!r})")
     if not named:
         return Scent("partial", "the page with this name is empty", f"kb_read({place.path!r})")
     reason = "a page has this name" if scent.level == "sufficient" else scent.reason

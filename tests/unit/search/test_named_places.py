@@ -391,3 +391,15 @@ async def test_a_date_in_words_finds_the_page_of_that_day(tmp_path: Path, query:
     base = Base(write(tmp_path, {f"notes/{day}.md": "# Meeting\n\nWe decided to wait.\n" for day in days}))
     await base.index_all()
     assert (await base.finder.search(query)).hits[0].path == path
+
+
+async def test_of_several_folders_of_a_name_the_answer_shows_the_others(tmp_path: Path) -> None:
+    folders = ("archive/2021/qa/minutes", "web/minutes", "api/minutes")
+    base = Base(write(tmp_path, {f"{folder}/may.md": "# May\n\nText.\n" for folder in folders}))
+    await base.index_all()
+    answer = await base.finder.search("minutes")
+    first, *others = [page.path for page in answer.pages][:3]
+    assert {first, *others} == set(folders)
+    assert answer.scent.reason == f"the question is for the contents of {first!r}; other folders are called like it"
+    assert answer.scent.next == f"kb_map({first!r})"
+    assert "other folders" not in (await base.finder.search("what is in web/minutes")).scent.reason
