@@ -482,7 +482,7 @@ def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) 
     """
     if place.kind == "directory":
         # A few of its children are shown, which may suffice or not.
-        level: ScentLevel = "partial" if scent.level == "lost" else scent.level
+        level: ScentLevel = "partial" if namesakes or scent.level == "lost" else scent.level
         name = f"{place.path!r}" if place.path else "the knowledge base"
         others = "; other folders are called like it" if namesakes else ""
         return Scent(level, f"the question is for the contents of {name}{others}", f"kb_map({place.path!r})")
