@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.index.ports import Known
 from knowledge.pages.document import head, parse
-from knowledge.pages.markdown.chunk import Chunk, cut
+from knowledge.pages.markdown.chunk import Chunk, cut, indexed_text
 from knowledge.pages.paths import INDEX_NAME, PageLink, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.query.analysis import remember_words
@@ -167,7 +167,7 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
 
 
 def _piece(chunk: Chunk, title: str) -> UnembeddedChunk:
-    text = chunk.indexed_text(title)
+    text = indexed_text(title, chunk.section, chunk.text)
     # YAML escapes can produce lone surrogates, which must not stop the hash.
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
     # A tuple: thousands of pieces wait for the database, and as sets they would take ten times the memory.

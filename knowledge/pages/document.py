@@ -84,6 +84,8 @@ class Document:
 
 _WORDS = re.compile(r"\w+")
 LONGEST_COMPARED = 200
+LONGEST_IMPORTS = 4_000
+"""Characters at the beginning of a page in which imports are left out; its language shows in the next few hundred."""
 MOST_CONFLICTS = 5
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
 _IMPORTED = re.compile(
@@ -120,7 +122,8 @@ def parse(path: str, raw: bytes) -> Document:
         summary=shortened(_word(metadata, "summary", "description") or telling_sentence(lines, found.blocks, title)),
         kind=(_word(metadata, "kind", "type") or "document").lower(),
         source=origin.source,
-        language=normal_language(_word(metadata, "lang", "language")) or detect(_IMPORTED.sub("", prose)),
+        language=normal_language(_word(metadata, "lang", "language"))
+        or detect(_IMPORTED.sub("", prose[:LONGEST_IMPORTS])),
         tags=tuple(dict.fromkeys([*front_tags, *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
         links=tuple(dict.fromkeys(target for target, _ in targets)),

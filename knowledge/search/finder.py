@@ -47,6 +47,7 @@ from knowledge.search.ranking.scent import (
     ScentSigns,
     ShownChunk,
     at_place,
+    at_tag,
     judge,
     page_scores,
     signs_of,
@@ -223,7 +224,7 @@ class Finder:
             for seq, row in ((seq, ranking.rows[seq]) for seq in shown)
         ]
         filtered_out = docs is not None and not docs and chosen != Filters(path=place)
-        scent = judge(
+        scent = judged = judge(
             signs,
             chunks,
             indexed=progress.done >= progress.total > 0,
@@ -237,13 +238,8 @@ class Finder:
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
             notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
-        at = await self._place_asked(places, signs)
-        scent = (
-            at_place(scent, at, named=signs.exact, namesakes=places.namesakes)
-            if at
-            else await self._of_tag(query, scent, place)
-        )
-        if gap or at:
+        scent = await self._for_place(scent, query, place, places, signs)
+        if scent is not judged:
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
         answer = SearchAnswer(
@@ -344,27 +340,20 @@ class Finder:
         await self._router.prepare(ranking.embedded.embedder)
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
 
-    async def _of_tag(self, query: str, scent: Scent, place: str) -> Scent:
-        """Return the scent of an answer to a question that may ask for the pages with a tag."""
-        tag = tag_in(query)
-        if not tag:
+    async def _for_place(self, scent: Scent, query: str, place: str, places: NamedPlaces, signs: ScentSigns) -> Scent:
+        """Return the scent of the answer to a question for a directory, a page or the pages with a tag; of any other `scent`."""
+        at = places.target
+        if at is not None and (at.kind == "directory" or signs.exact or await self._is_empty(at.path)):
+            return at_place(scent, at, named=signs.exact, namesakes=places.namesakes)
+        if not (tag := tag_in(query)):
             return scent
         (spelling,) = await self._known_tags((tag,))
         pages = await self._index.select(Filters(path=place, tags=(spelling,)))
-        if not pages:
-            return scent
-        level = "partial" if scent.level == "lost" else scent.level
-        return replace(
-            scent, level=level, reason=f"{len(pages)} pages have this tag", next=f"kb_map({'#' + spelling!r})"
-        )
+        return at_tag(scent, spelling, len(pages)) if pages else scent
 
-    async def _place_asked(self, places: NamedPlaces, signs: ScentSigns) -> MapEntry | None:
-        """Return the place that the question is for: a directory, a page whose passage comes first, or an empty page."""
-        at = places.target
-        if at is None or at.kind == "directory" or signs.exact:
-            return at
-        record = await self._index.document(at.path)
-        return at if record is not None and not record.tokens else None
+    async def _is_empty(self, page: str) -> bool:
+        record = await self._index.document(page)
+        return record is not None and not record.tokens
 
     def _laid_out(
         self,

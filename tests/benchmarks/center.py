@@ -14,7 +14,7 @@ import numpy as np
 
 from knowledge.index.embed.static import DIMENSIONS, _Lexicon, general_weight
 from knowledge.pages.document import parse
-from knowledge.pages.markdown.chunk import cut
+from knowledge.pages.markdown.chunk import cut, indexed_text
 from knowledge.search.query.analysis import words
 
 KB = Path(__file__).parents[2] / "kb"
@@ -38,7 +38,7 @@ def center() -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """Return the weighted mean of the vectors of all words of the handbook, by their frequency."""
     lexicon = _Lexicon()
     chunks = [chunk for page in sorted(KB.rglob("*.md")) for chunk in cut(parse(page.name, page.read_bytes()))]
-    counts = Counter(word for chunk in chunks for word in words(chunk.indexed_text("")))
+    counts = Counter(word for chunk in chunks for word in words(indexed_text("", chunk.section, chunk.text)))
     summed, weight = np.zeros(DIMENSIONS, np.float64), 0.0
     for word, count in counts.items():
         if tokens := lexicon._tokenizer.encode(f" {word}", add_special_tokens=False).ids:

@@ -40,10 +40,6 @@ class Chunk:
     line_end: int
     text: str
 
-    def indexed_text(self, title: str) -> str:
-        """Return the text to embed and search, in a page of that title."""
-        return indexed_text(title, self.section, self.text)
-
 
 def indexed_text(title: str, section: tuple[str, ...], text: str) -> str:
     """Return the text of a chunk to embed and search: the page's title if no heading above says it, the heading path, the text.

@@ -1,4 +1,8 @@
-"""The dates in a question. Pages of a day have it in their path or title as `2026-11-29`, and people write it in many ways. Pure."""
+"""The dates in a question. Pages of a day have it in their path or title as `2026-11-29`, and people write it in many ways. Pure.
+
+The merge reads dates where an entry of a log begins, by patterns that take a third of a second to load, so only its names of months
+are used here.
+"""
 
 from __future__ import annotations
 

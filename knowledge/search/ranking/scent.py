@@ -82,7 +82,7 @@ MOST_MISSING = 3
 _USUAL_LANGUAGES = ("en", "de", "fr", "es")
 """Languages whose stop words are not shown. Those of all languages have too many words that mean something in another one."""
 _NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
-_LETTER = re.compile(r"[^\W\d_]")
+_SAYS_SOMETHING = re.compile(r"[^\W_]")
 _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 
@@ -295,7 +295,7 @@ def _has_similar_name(question: SearchQuestion, row: ChunkRow) -> bool:
 def _is_stub(texts: Iterable[str]) -> bool:
     """Return whether texts say nothing below their headings: they are empty, a link or a directive of a site generator."""
     lines = (line for text in texts for line in text.split("\n") if not line.startswith("#"))
-    said = (word for line in lines for word in line.split() if _LETTER.search(word))
+    said = (word for line in lines for word in line.split() if _SAYS_SOMETHING.search(word))
     # A sentence in a script without spaces is one of these words.
     counted = islice((len(word) if is_part_of_a_run(word) else 1 for word in said), FEWEST_SAID)
     return sum(counted) < FEWEST_SAID
@@ -484,12 +484,18 @@ def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) 
         # A few of its children are shown, which may suffice or not.
         level: ScentLevel = "partial" if namesakes or scent.level == "lost" else scent.level
         name = f"{place.path!r}" if place.path else "the knowledge base"
-        others = "; other folders are called like it" if namesakes else ""
+        others = "; other folders have this name, too" if namesakes else ""
         return Scent(level, f"the question is for the contents of {name}{others}", f"kb_map({place.path!r})")
     if not named:
         return Scent("partial", "the page with this name is empty", f"kb_read({place.path!r})")
     reason = "a page has this name" if scent.level == "sufficient" else scent.reason
     return Scent(scent.level, reason, f"kb_read({place.path!r})")
+
+
+def at_tag(scent: Scent, tag: str, pages: int) -> Scent:
+    """Return the scent of an answer to a question for the pages with a tag: the next call is the tag's map."""
+    have = "1 page has" if pages == 1 else f"{pages} pages have"
+    return Scent("partial" if scent.level == "lost" else scent.level, f"{have} this tag", f"kb_map({f'#{tag}'!r})")
 
 
 def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
@@ -499,8 +505,7 @@ def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
         share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
         coverage = f"the best page has {share} of the words asked for"
         if signs.words == 1:
-            has = "has only a word like the one" if signs.coverage else "does not have the word"
-            coverage = f"the best page {has} asked for"
+            coverage = f"the best page {'only has a similar word' if signs.coverage else 'does not have the word'}"
     if signs.agreement < HALF:
         agreement = "keyword and semantic search disagree"
     elif signs.agreement == HALF:

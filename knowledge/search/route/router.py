@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.ports import Embedder
 from knowledge.search.answers import QuestionRoute, RouteMode, SearchMode
-from knowledge.search.query.only_names import said_names
+from knowledge.search.query.only_names import SaidName, said_names
 from knowledge.search.route.examples import Example, Examples, plain, shipped_examples, team_examples
 from knowledge.search.route.second_opinion import UNSURE, RouteAdviser, SecondOpinion, shots
 from knowledge.search.route.signs import RouteSigns, by_rules, sign_values, signs
@@ -129,10 +129,11 @@ class Router:
             if known and known.similarity >= VERY_NEAR:
                 reason = f"it is close to your team's example `{known.example.query}`"
                 return QuestionRoute(known.example.mode, 0.95, reason)
-        place = await self._contents_of(query) or await self._folder_in(query)
+        said = said_names(query)
+        place = await self._contents_of(query) or await self._folder_in(said)
         if not place and (ruled := by_rules(seen)):
             return ruled
-        if place or (place := await self._place_in(query, seen)):
+        if place or (place := await self._place_in(query, said, seen)):
             return QuestionRoute("navigation", MOST_SURE, f"`{place}` is a place here")
         leaning = 0.0 if neighbours is None or vector is None else neighbours.leaning(vector)
         own = weighed(seen, leaning)
@@ -162,9 +163,9 @@ class Router:
         path = asked[1].strip("`'\"").strip("/") if asked else ""
         return path if path and await self._index.directory(path) else ""
 
-    async def _folder_in(self, query: str) -> str:
-        """Return the name of a folder that `query` consists of, or that it asks for as a folder; else an empty string."""
-        for said in said_names(query):
+    async def _folder_in(self, said_names: Sequence[SaidName]) -> str:
+        """Return the name of a folder that a question consists of, or that it asks for as a folder; else an empty string."""
+        for said in said_names:
             # To look costs a tenth of a millisecond for a thousand folders, and most questions of more words name none.
             is_name = said.bare and said.kind == "any" and said.name.count(" ") < LONGEST_FOLDER
             spellings = {said.name.strip("/"), said.name.replace(" ", "-")}
@@ -172,9 +173,9 @@ class Router:
                 return said.name
         return ""
 
-    async def _place_in(self, query: str, seen: RouteSigns) -> str:
+    async def _place_in(self, query: str, said_names: Sequence[SaidName], seen: RouteSigns) -> str:
         """Return the part of `query` that names a directory or page of this knowledge base, or an empty string."""
-        for said in said_names(query):
+        for said in said_names:
             if said.bare:
                 continue
             # `why is the cache slow` names a place here, and is not about it; `open the error reference` is.

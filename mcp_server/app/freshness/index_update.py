@@ -44,14 +44,14 @@ class IndexUpdate:
 
 
 async def bring_up_to_date(
-    base: KnowledgeBase, lease: Lease, *, anew: bool = False, new_vectors: bool = False, vectors: bool = False
+    base: KnowledgeBase, lease: Lease, *, rebuild: bool = False, new_vectors: bool = False, vectors: bool = False
 ) -> IndexUpdate:
-    """Update the index from the files; with `anew`, rebuild it: texts that are the same keep their vectors, unless `new_vectors`.
+    """Update the index from the files. `rebuild` makes it from scratch, keeping the vectors of unchanged texts unless `new_vectors`.
 
     With `vectors` all passages get vectors of the configured embedder. Without `vectors`, an index in use keeps the
     embedder that it has or is getting: a search must not change what other processes find.
     """
-    if anew:
+    if rebuild:
         if await base.index.check():
             await base.index.rebuild("asked for")
         # No index has this recipe, so it is emptied under a new generation; one for no embedder keeps no vectors either.

@@ -116,7 +116,7 @@ async def _carried_out(at: LocalHost, repair: Repair) -> RepairOutcome:
         if repair.page is not None:
             return await _on_page(at, repair.page)
         if repair.what in ("index", "rebuild"):
-            return await _indexed(base, anew=repair.what == "rebuild")
+            return await _indexed(base, rebuild=repair.what == "rebuild")
         recovery = recovery_of(base.vault, base.state, base.locks, utc_now)
         count = await (recovery.finish_all() if repair.what == "acts" else recovery.sweep(older_than_s=ORPHANED_S))
     except KnowledgeError as error:
@@ -124,14 +124,14 @@ async def _carried_out(at: LocalHost, repair: Repair) -> RepairOutcome:
     return RepairOutcome(done=count > 0, outcome="done" if count else "another process has done it, or is doing it now")
 
 
-async def _indexed(base: KnowledgeBase, *, anew: bool) -> RepairOutcome:
-    async with held_lease(base, wait_s=TTL_S + 1.0, or_once=None if anew else up_to_date(base)) as lease:
+async def _indexed(base: KnowledgeBase, *, rebuild: bool) -> RepairOutcome:
+    async with held_lease(base, wait_s=TTL_S + 1.0, or_once=None if rebuild else up_to_date(base)) as lease:
         if lease is None:
             keeps = await other_process(base)
             return RepairOutcome(
-                done=not anew, outcome=f"{keeps or 'another process'} keeps the index and completes it"
+                done=not rebuild, outcome=f"{keeps or 'another process'} keeps the index and completes it"
             )
-        update = await bring_up_to_date(base, lease, anew=anew, vectors=True)
+        update = await bring_up_to_date(base, lease, rebuild=rebuild, vectors=True)
     if update.waiting:
         return RepairOutcome(done=False, outcome=update.waiting)
     return RepairOutcome(done=True, outcome=f"{counted(update.changed, 'page')} indexed")

@@ -145,7 +145,7 @@ async def _index(
         started = time.perf_counter()
         done = IndexUpdate()
         if lease is not None:
-            done = await bring_up_to_date(base, lease, anew=args.rebuild, new_vectors=args.new_vectors, vectors=True)
+            done = await bring_up_to_date(base, lease, rebuild=args.rebuild, new_vectors=args.new_vectors, vectors=True)
         spent = time.perf_counter() - started
         progress = await base.index.progress()
         return IndexReport(

@@ -104,7 +104,7 @@ async def test_another_embedder_takes_over_while_searches_go_on_and_other_proces
         assert note is not None
         assert "searched by words only" in note
         assert "embedder use endpoint:words --url URL" in note, (
-            "whoever has no such endpoint searches by words, and says how to mend it"
+            "a process without the endpoint searches by words, and its note says how to give the address"
         )
         found = {finding.what: finding for finding in await doctor.examine(settings)}
         assert "vectors" not in found

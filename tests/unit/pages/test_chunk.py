@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from knowledge.pages.document import Document, parse
 from knowledge.pages.markdown.blocks import scan
-from knowledge.pages.markdown.chunk import MOST, TARGET, Chunk, cut
+from knowledge.pages.markdown.chunk import MOST, TARGET, Chunk, cut, indexed_text
 
 
 def doc(text: str) -> Document:
@@ -95,9 +95,9 @@ def test_chunks_follow_headings_and_carry_their_path() -> None:
         (("A", "B"), 7, 9),
         (("A", "C"), 11, 13),
     ]
-    assert found[2].indexed_text("A") == "A > B\n## B\n\ntwo"
-    assert found[2].indexed_text("Of B") == "Of B > A > B\n## B\n\ntwo"
-    assert chunks("x")[0].indexed_text("T") == "T\nx"
+    assert indexed_text("A", found[2].section, found[2].text) == "A > B\n## B\n\ntwo"
+    assert indexed_text("Of B", found[2].section, found[2].text) == "Of B > A > B\n## B\n\ntwo"
+    assert indexed_text("T", (), "x") == "T\nx"
 
 
 def test_a_bare_heading_belongs_to_the_following_text() -> None:

@@ -400,6 +400,6 @@ async def test_of_several_folders_of_a_name_the_answer_shows_the_others(tmp_path
     answer = await base.finder.search("minutes")
     first, *others = [page.path for page in answer.pages][:3]
     assert {first, *others} == set(folders)
-    assert answer.scent.reason == f"the question is for the contents of {first!r}; other folders are called like it"
+    assert answer.scent.reason == f"the question is for the contents of {first!r}; other folders have this name, too"
     assert (answer.scent.level, answer.scent.next) == ("partial", f"kb_map({first!r})")
     assert "other folders" not in (await base.finder.search("what is in web/minutes")).scent.reason
