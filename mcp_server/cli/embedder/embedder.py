@@ -16,13 +16,13 @@ from knowledge.extras import install_command
 from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
 from knowledge.index.indexing_service import TTL_S
 from knowledge.state.ports import Progress
-from knowledge.wire.addresses import same_server
 from mcp_server.app.freshness.embedder_state import AFTERWARDS, embedder_problem, used_meanwhile
 from mcp_server.app.freshness.index_update import OnProgress, bring_up_to_date, held_lease, other_process
 from mcp_server.app.knowledge_base import KnowledgeBase, models_folder, open_base
 from mcp_server.app.settings.loader import key_in
 from mcp_server.app.settings.settings import BY_FIELD, Settings, handbook
 from mcp_server.cli.embedder.configuration import change_file
+from mcp_server.cli.embedder.endpoint_choice import endpoint_values, file_for
 from mcp_server.cli.embedder.estimate import EmbeddingEstimate, estimate, sample_of, texts_below
 from mcp_server.cli.embedder.offers import (
     STATIC,
@@ -40,9 +40,6 @@ from mcp_server.cli.terminal.options import WronglyAsked, add_actions, integer, 
 from mcp_server.cli.terminal.output import print_json, say
 
 NOT_DONE = 1
-NO_KEY = (
-    "the configured key is for another address and is not sent to this one; if this one needs a key: --key-file FILE"
-)
 NOTICED_S = 15.0
 """How long a running server may take to notice: it checks the file every second, unless it is in the middle of a step."""
 LOOK_S = 0.2
@@ -228,35 +225,14 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> EmbedderChoice:
         # Settings for another model do not apply to this one.
         "embedder_multilingual": args.multilingual == "yes" if args.multilingual else None,
     }
-    if args.url:
-        values["embedder_url"] = args.url
-        if has_key_for_another(settings.embedder_url, settings.embedder_key, args.url):
-            values |= {"embedder_key": None, "embedder_key_file": None}
-            if not (settings.json or args.key_file):
-                say(NO_KEY)
-    if args.key_file:
-        # A key that is set itself would win over that of the file.
-        values |= {"embedder_key_file": str(Path(args.key_file).expanduser().absolute()), "embedder_key": None}
-    if settings.file_place is None:
-        raise WronglyAsked("this account has no configuration folder; set FORGE_CONFIG to a file of yours")
-    names = {f"FORGE_{key.upper()}" for key in values} & set(settings.in_environment)
-    if names:
-        listed = ", ".join(sorted(names))
-        raise WronglyAsked(
-            f"{listed} is set in the environment, which takes precedence over {settings.file_place}; remove it there, and "
-            "from the entry of each host that sets it, and try again"
-        )
+    values |= endpoint_values("embedder", args, settings)
+    file = file_for(values, settings)
     fields = {key: _read(key, value) for key, value in values.items()}
     if args.key_file:
         fields["embedder_key"] = key_in(fields["embedder_key_file"], "--key-file")
     new = replace(settings, **fields)  # type: ignore[arg-type]  # every value was made by its variable's reader
     # While the new embedder is tried, the file still names the old one, which must not come back in between.
-    return EmbedderChoice(offer, replace(new, file_place=None), settings.file_place, values)
-
-
-def has_key_for_another(old: str | None, key: str | None, new: str) -> bool:
-    """Return whether the configured key is that of another server than `new`, which must not get it."""
-    return bool(key) and not same_server(old or "", new)
+    return EmbedderChoice(offer, replace(new, file_place=None), file, values)
 
 
 def _read(key: str, value: str | int | None) -> object:

@@ -18,12 +18,12 @@ from mcp_server.app.knowledge_base import models_folder, open_base
 from mcp_server.app.settings.loader import key_in
 from mcp_server.app.settings.settings import BY_FIELD, Settings, handbook
 from mcp_server.cli.embedder.configuration import change_file
-from mcp_server.cli.embedder.embedder import NO_KEY, has_key_for_another
+from mcp_server.cli.embedder.endpoint_choice import endpoint_values, file_for
 from mcp_server.cli.embedder.estimate import sample_of, texts_below
 from mcp_server.cli.terminal import keyboard
 from mcp_server.cli.terminal.escape import visible
 from mcp_server.cli.terminal.options import WronglyAsked, add_actions, nonempty
-from mcp_server.cli.terminal.output import print_json, say
+from mcp_server.cli.terminal.output import print_json
 
 NOT_DONE = 1
 MEASURED = 30
@@ -110,13 +110,7 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping
     if (args.url or args.key_file) and not at_endpoint:
         raise WronglyAsked("--url and --key-file are for endpoint:MODEL only")
     values = _values(args, settings, chosen, at_endpoint=at_endpoint)
-    if settings.file_place is None:
-        raise WronglyAsked("this account has no configuration folder; set FORGE_CONFIG to a file of yours")
-    if names := {f"FORGE_{key.upper()}" for key in values} & set(settings.in_environment):
-        raise WronglyAsked(
-            f"{', '.join(sorted(names))} is set in the environment, which takes precedence over {settings.file_place}; "
-            "remove it there, and from the entry of each host that sets it, and try again"
-        )
+    file = file_for(values, settings)
     fields: dict[str, object] = {}
     for key, value in values.items():
         try:
@@ -129,7 +123,7 @@ def _chosen(args: argparse.Namespace, settings: Settings) -> tuple[Path, Mapping
     new = replace(settings, **fields, file_place=None)  # type: ignore[arg-type]  # every value was made by its variable's reader
     if at_endpoint and not new.reranker_url:
         raise WronglyAsked(f"{name} needs the address of the endpoint: --url URL")
-    return settings.file_place, values, new
+    return file, values, new
 
 
 def _values(
@@ -140,16 +134,7 @@ def _values(
     if not at_endpoint:
         # Otherwise the file would still name the endpoint, and its key would be sent to the next one.
         values |= {key: None for key in AT_ENDPOINT if f"FORGE_{key.upper()}" not in settings.in_environment}
-    if args.url:
-        values["reranker_url"] = args.url
-        if has_key_for_another(settings.reranker_url, settings.reranker_key, args.url):
-            values |= {"reranker_key": None, "reranker_key_file": None}
-            if not (settings.json or args.key_file):
-                say(NO_KEY)
-    if args.key_file:
-        # A key that is set itself would win over that of the file.
-        values |= {"reranker_key_file": str(Path(args.key_file).expanduser().absolute()), "reranker_key": None}
-    return values
+    return values | endpoint_values("reranker", args, settings)
 
 
 def _setting_of(name: str) -> str | None:
