@@ -23,7 +23,7 @@ _UMLAUT = re.compile("[aou]e", re.IGNORECASE)
 def other_spellings(name: str) -> Sequence[str]:
     """Return how else `name` may be written: with other signs between its words, as an identifier, or with umlauts."""
     words = _SEPARATORS.split(name)
-    bases = [name]
+    bases: list[str] = []
     if len(words) == 1:
         words = name_parts(name) if re.fullmatch(r"\w+", name) else words
     if _UMLAUT.search(name):
