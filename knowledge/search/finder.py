@@ -40,6 +40,7 @@ from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
+from knowledge.search.ranking.fusion import spread
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import (
     LOST_BELOW,
@@ -66,6 +67,7 @@ LONGEST_COMPARED, MOST_SECTIONS, MOST_PAGES = 1_500, 200, 40
 """Limits of `sections_like`: characters of the text that are compared, and sections and pages that are returned."""
 LOOK_S = 0.02
 USUAL = 8
+"""Hits without a limit. As many in a row are of different pages, while there are any."""
 SURE = 10
 """An explicit limit up to this is always honoured, with snippets as short as necessary."""
 MOST_WITH_PLACES = 3
@@ -194,7 +196,7 @@ class Finder:
             )
             if places.target is not None and places.target.kind == "document":
                 ranking = await self._named_first(places.target.path, ranking, chosen)
-        fresh = _without(seen, ranking) if seen else ranking.ranked
+        fresh = _without(seen, ranking)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
@@ -524,9 +526,12 @@ def _cursor(key: str, seen: Sequence[str], shown: Sequence[ChunkRow]) -> str:
 
 
 def _without(seen: Sequence[str], ranking: Ranking) -> Sequence[int]:
-    """Return the ranked chunks whose marks are not among those already seen."""
+    """Return the ranked chunks whose marks are not among those already seen, in the order in which answers show them."""
+    order = spread([(seq, ranking.rows[seq].doc) for seq in ranking.ranked], window=USUAL)
+    if not seen:
+        return order
     marks = frozenset(seen)
-    return [seq for seq in ranking.ranked if _mark(ranking.rows[seq]) not in marks]
+    return [seq for seq in order if _mark(ranking.rows[seq]) not in marks]
 
 
 def _marks_in(cursor: str, key: str) -> list[str]:

@@ -11,6 +11,8 @@ RRF_K = 60
 """The constant of reciprocal rank fusion; 60 is the value of the paper below."""
 SAME_SHARE = 0.9
 """Share of common words from which two chunks of one document count as duplicates."""
+BEST = 2
+"""Chunks of the best document in each part of an answer; of another document there is one."""
 
 
 class Fused(NamedTuple):
@@ -72,6 +74,28 @@ def collapse(ranked: Sequence[tuple[int, int, str]]) -> list[int]:
             better.append(words)
         kept.append(seq)
     return kept
+
+
+def spread(ranked: Sequence[tuple[int, int]], *, window: int) -> list[int]:
+    """Return the `seq` of each `(seq, doc)`, reordered so that each `window` has its first document `BEST` times and others once.
+
+    A page with many good passages would otherwise fill an answer and hide the page that was meant. Where too few documents are
+    left, a window is filled with more chunks of the same ones.
+    """
+    order: list[int] = []
+    left = list(ranked)
+    while left:
+        best = [seq for seq, doc in left if doc == left[0][1]][:BEST]
+        firsts: dict[int, int] = {}
+        for seq, doc in left:
+            firsts.setdefault(doc, seq)
+        wanted = frozenset([*dict.fromkeys((*best, *firsts.values()))][:window])
+        chosen = [seq for seq, _ in left if seq in wanted]
+        chosen += [seq for seq, _ in left if seq not in wanted][: window - len(chosen)]
+        order += chosen
+        shown = frozenset(chosen)
+        left = [one for one in left if one[0] not in shown]
+    return order
 
 
 def _same(one: frozenset[str], other: frozenset[str]) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.index.ports import Scored
-from knowledge.search.ranking.fusion import collapse, fuse
+from knowledge.search.ranking.fusion import BEST, collapse, fuse, spread
 
 Lists = list[list[int]]
 LISTS = st.lists(st.lists(st.integers(1, 30), unique=True, max_size=20), min_size=1, max_size=4)
@@ -54,3 +54,21 @@ def test_a_near_duplicate_of_one_document_collapses_into_its_better() -> None:
 
 def test_an_extract_is_no_duplicate() -> None:
     assert collapse([(1, 1, "a b c d e f"), (2, 1, "a b c"), (3, 1, ""), (4, 1, " ")]) == [1, 2, 3]
+
+
+def test_one_page_does_not_fill_an_answer() -> None:
+    ranked = [(1, 1), (2, 1), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)]
+    assert spread(ranked, window=4) == [1, 2, 5, 7, 3, 4, 6]
+    assert spread(ranked[:4], window=3) == [1, 2, 3, 4]
+
+
+@given(st.lists(st.integers(1, 6), max_size=60), st.integers(1, 9))
+def test_spreading_loses_nothing_and_each_part_has_as_many_pages_as_there_are(docs: list[int], window: int) -> None:
+    ranked = list(enumerate(docs))
+    order = spread(ranked, window=window)
+    assert sorted(order) == [seq for seq, _ in ranked]
+    assert order[:1] == [seq for seq, _ in ranked[:1]]
+    for start in range(0, len(order), window):
+        left = [docs[seq] for seq in sorted(order[start:])]
+        shown = [docs[seq] for seq in order[start : start + window]]
+        assert len(set(shown)) >= min(len(set(left)), len(shown) - BEST + 1)
