@@ -211,7 +211,7 @@ class Finder:
             is_target=places.target is not None,
         )
         progress = await self._searchable()
-        signs = replace(signs_of(question, ranking, shown), sharing=max(sharing(names), 1))
+        signs = replace(signs_of(question, ranking, shown), sharing=max(sharing(names), places.pages_sharing))
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.

@@ -18,6 +18,10 @@ BY = ("path", "path", "title", "alias", "heading")
 """`NameMatch.by` for each rank: the path, the file's name, the title, an alias, a heading."""
 
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
+_NUMBER_OF_FILE = re.compile(r"(\d{2,})[-_. ]+(?=[^\W\d_])")
+"""The number before a file's name: `0014` of `0014-use-queues.md`, and not the year of a date."""
+_NUMBER_OF_TITLE = re.compile(r"([^\W\d_]+)([ -]#?\d+)(?=\s*[:\u2013\u2014]|\s+-\s)")
+"""What a numbered title begins with: `Decision 14` of `Decision 14: use queues`."""
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\w)", re.IGNORECASE)
 LAST_CHARACTER = "\U0010ffff"
 
@@ -40,12 +44,14 @@ def name_key(name: str) -> str:
 def names_of(record: DocumentRecord) -> frozenset[Name]:
     """Return every name of the document; each heading gives two: its own text, and its full path.
 
-    A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them, and as it is typed.
+    A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them, and as it is typed. A page
+    with a number is found by it: `0014`, `decisions/0014` and `Decision 14`.
     """
     names = [Name(name_key(shown), 2, 0, None) for shown in (record.title, without_attributes(record.title))]
     for rank, shown in ((0, record.path), (1, record.path.rpartition("/")[2])):
         names += [Name(name_key(shown), rank, 0, None), Name(name_key(without_suffix(shown)), rank, 1, None)]
     names += [Name(typed, 2, 0, None) for one in names[:2] if (typed := as_typed(one.key)) != one.key]
+    names += _numbers_of(record)
     names += [Name(name_key(alias), 3, position, None) for position, alias in enumerate(record.aliases)]
     for position, section in enumerate(record.sections):
         parts = section.split(HEADING_SEPARATOR)
@@ -53,6 +59,16 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
         for heading in (section, parts[-1], HEADING_SEPARATOR.join(bare), bare[-1], as_typed(bare[-1])):
             names.append(Name(name_key(heading), 4, position, section))
     return frozenset(name for name in names if name.key)
+
+
+def _numbers_of(record: DocumentRecord) -> list[Name]:
+    folder, file = parent(record.path), record.path.rpartition("/")[2]
+    found: list[str] = []
+    if title := _NUMBER_OF_TITLE.match(record.title):
+        found = [title[0], f"{title[1]} {int(title[2].lstrip(' -#'))}"]
+    if number := _NUMBER_OF_FILE.match(file):
+        found += [number[1], f"{folder}/{number[1]}" if folder else number[1]]
+    return [Name(name_key(name), 1, 2, None) for name in found]
 
 
 def as_typed(name: str) -> str:

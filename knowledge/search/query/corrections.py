@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem
+from knowledge.search.query.place_words import ROLES
 from knowledge.state.ports import IndexPosition, IndexStore
 
 SHORTEST = 3
@@ -106,14 +107,14 @@ async def find_corrections(
 def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
     """Return the words of the question that may be replaced without asking, each with its replacement.
 
-    A name with capitals inside, a compound or a word of three letters is left out, because it is near other words by chance. So is
-    a word that differs from its candidate only by accents or a hyphen, because both spellings are right, or only by its last letter,
-    because it may be another form.
+    A name with capitals inside, a compound or a word of three letters is left out, because it is near other words by chance. So are
+    a word that asks for a place in some language (`abre`), one that differs from its candidate only by accents or a hyphen, because
+    both spellings are right, and one that differs only by its last letter, because it may be another form.
     """
     sure: dict[str, str] = {}
     names = {run.casefold() for run in _RUN.findall(query) if _has_capitals_inside(run)}
     for word, near in found.items():
-        if near and len(word) >= ANY_EDIT_FROM and word.isalpha() and word not in names:
+        if near and len(word) >= ANY_EDIT_FROM and word.isalpha() and word not in names and word not in ROLES:
             other, probability = near[0]
             # Two letters that changed places are hardly another word.
             short = SURE_IF_SHORT if len(word) <= SHORT and sorted(word) != sorted(other) else SURE

@@ -122,7 +122,7 @@ class LanguageGap:
     def in_words(self) -> str:
         """The gap as a clause for a message."""
         if not self.asked:
-            return f"the question is not in the language of the pages, which are in {self.page_languages}"
+            return f"the pages are in {self.page_languages}, and the question is not"
         return f"the question is in {english_name(self.asked)} and the pages are in {self.page_languages}"
 
     @property

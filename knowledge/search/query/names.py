@@ -16,12 +16,13 @@ _TAG = re.compile(
     r"(?:^|\s)#([^\W\d][\w/-]*)|\btag:\s?#?([\w/-]+)|\btagged\s+(?:with\s+|as\s+)?[\"'#]?([\w/-]+)|\btags?\s+[\"'#]?([\w/-]+)[\"'?]*$",
     re.IGNORECASE,
 )
+_ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü"}
 _UMLAUT = re.compile("[aou]e", re.IGNORECASE)
 
 
 def other_spellings(name: str) -> Sequence[str]:
-    """Return how else `name` may be written: with other signs between its words, as an identifier, or with umlauts."""
+    """Return how else `name` may be written: with other signs between words, as an identifier, with umlauts or plain numbers."""
     words = _SEPARATORS.split(name)
     bases: list[str] = []
     if len(words) == 1:
@@ -33,6 +34,8 @@ def other_spellings(name: str) -> Sequence[str]:
         bases.append(" ".join(words))
         if len(words) <= MOST_JOINED:
             bases += ["".join(words), "-".join(words), "_".join(words)]
+    if len(words) > 1 and _ZEROS.search(name):
+        bases.append(" ".join(_ZEROS.sub("", word) for word in words))  # `ADR 0014` is `ADR 14`
     bases.append(as_typed(name))
     return list({name_key(one): one for one in bases if name_key(one) != name_key(name)}.values())
 

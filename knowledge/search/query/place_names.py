@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within, without_suffix
 from knowledge.search.map_lines import Entries, document_entry, join
 from knowledge.search.query.analysis import is_stop_word, words
-from knowledge.search.query.names import nearest_first
+from knowledge.search.query.names import nearest_first, sharing
 from knowledge.search.query.only_names import SaidName, asks_what_exists, said_names
 from knowledge.search.route.words import (
     ALL,
@@ -49,12 +49,17 @@ class NamedPlaces:
     """The map lines of the places that a question names, and the one place that it is about.
 
     `target` is None if the question names no place, or says more than a place's name. `namesakes` is the number of further
-    directories among the lines that have the name.
+    directories among the lines that have the name, or of further pages that have it.
     """
 
     lines: Sequence[MapEntry] = ()
     target: MapEntry | None = None
     namesakes: int = 0
+
+    @property
+    def pages_sharing(self) -> int:
+        """How many pages have the name of a page that the question is about; else 1."""
+        return 1 + self.namesakes if self.target is not None and self.target.kind == "document" else 1
 
 
 class Places:
@@ -80,27 +85,26 @@ class Places:
         `languages` are those of the pages, `spoken` those that the question is read in.
         """
         found: dict[str, MapEntry] = {}
-        namesakes = 0
         near_at = {path: place for place, path in enumerate(near)}
         for match in nearest_first(names, lambda match: near_at.get(match.path, len(near))):
             # A heading is a section and not a place; it is among the hits.
             if match.by != "heading":
                 await self._take(match.path, found)
         target = next(iter(found.values()), None)
+        namesakes = _directories(found.values()) - 1 if target is not None and target.kind == "directory" else 0
         # A question that is the name of a page may be a folder's, too, but names no other place with a part of it.
         phrases = _phrases(query, languages) if target is None else _likeliest(query, languages)
         ends = _path_ends(near)
-        for said in said_names(query, spoken):
-            if target is not None:
-                break
-            said_places = await self._said(said, ends, directory, near_at)
-            target = next(iter(said_places), None)
+        if target is None:
+            said_places, namesakes = await self._asked_for(said_names(query, spoken), ends, directory, near_at)
+            if not said_places and asks_what_exists(query):
+                # A folder may be called like the words that ask: `My Notes`.
+                own = await self._ending_in(_runs_of_words(query), directory)
+                said_places = [entry for path in own[:1] if (entry := await self._directory(path))]
+                target = None if said_places else await self._directory(directory)
+            target = next(iter(said_places), target)
             # They come before those that only have some of the words.
             found = {**{place.path: place for place in said_places}, **found}
-        if target is not None:
-            namesakes = sum(place.kind == target.kind == "directory" for place in found.values()) - 1
-        elif asks_what_exists(query):
-            target = await self._directory(directory)
         for phrase in phrases:
             if len(found) >= MOST_PLACES:
                 break
@@ -114,6 +118,17 @@ class Places:
         lines = [*places, *(entry for entry in inside[:MOST_OPENED] if entry.path not in found)]
         return NamedPlaces(lines, target if target and within(target.path, directory) else None, max(namesakes, 0))
 
+    async def _asked_for(
+        self, said_names: Sequence[SaidName], ends: Mapping[str, str], directory: str, near_at: Mapping[str, int]
+    ) -> tuple[Sequence[MapEntry], int]:
+        """Return the places below `directory` with the first of the names that any has, and how many others have it."""
+        for said in said_names:
+            if places := await self._said(said, ends, directory, near_at):
+                is_folder = places[0].kind == "directory"
+                having = _directories(places) if is_folder else await self._pages_sharing(said.name, places[0].path)
+                return places, having - 1
+        return (), 0
+
     async def _said(
         self, said: SaidName, ends: Mapping[str, str], directory: str, near_at: Mapping[str, int]
     ) -> Sequence[MapEntry]:
@@ -124,16 +139,24 @@ class Places:
         for phrase in spellings:
             await self._named(phrase, ends, directory, near_at, found)
         places = [place for place in found.values() if within(place.path, directory)]
-        of_kind = [place for place in places if said.kind in ("any", place.kind)][:1]
+        of_kind = [place for place in places if said.kind in ("any", place.kind)]
         if of_kind and of_kind[0].kind == "document":
-            return of_kind
+            return [place for place in of_kind if place.kind == "document"][:MOST_PLACES]
         if said.kind == "document":
             return places[:1]  # people call an `_index.md` a page, too
-        known = {place.path: place for place in of_kind}
+        known = {place.path: place for place in of_kind[:1]}
         for path in await self._ending_in(spellings, directory):
             if path not in known and (entry := await self._directory(path)):
                 known[path] = entry
         return list(known.values())[:MOST_PLACES]
+
+    async def _pages_sharing(self, name: str, path: str) -> int:
+        """Return how many pages have `name`, as a path or in either spelling; 1 if the page at `path` alone is called so."""
+        for phrase in _spellings(name.casefold().split()):
+            matches = await self._index.named(phrase, limit=MOST_OF_A_NAME)
+            if any(match.path == path for match in matches):
+                return sharing(matches)
+        return 1
 
     async def _ending_in(self, phrases: Sequence[str], directory: str) -> Sequence[str]:
         """Return the directories below `directory` whose path ends in one of the phrases, the uppermost first."""
@@ -182,6 +205,10 @@ class Places:
             found.setdefault(path, document_entry(page))
 
 
+def _directories(places: Iterable[MapEntry]) -> int:
+    return sum(place.kind == "directory" for place in places)
+
+
 def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
     """Yield the parts of `query` that may be names, likeliest first."""
     asked = words(query)
@@ -194,6 +221,17 @@ def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
     telling = [run for run in runs if not is_stop_word(run[0], languages) and not is_stop_word(run[-1], languages)]
     phrases = [*_likeliest(query, languages), *(form for run in telling for form in _spellings(run))]
     yield from list(dict.fromkeys(phrases))[:MOST_LOOKUPS]
+
+
+def _runs_of_words(query: str) -> list[str]:
+    """Return the runs of two and three words of `query` as names, the longer first."""
+    asked = _TOKEN.findall(query.casefold())
+    return [
+        form
+        for length in (3, 2)
+        for at in range(len(asked) - length + 1)
+        for form in _spellings(asked[at : at + length])
+    ]
 
 
 def _likeliest(query: str, languages: Sequence[str]) -> list[str]:

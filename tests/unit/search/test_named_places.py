@@ -34,7 +34,7 @@ MANUAL = {
     "co2.md": "---\ntitle: Prüfung CO₂-Werte\n---\n\nDie Werte werden jeden Tag geprüft.\n",
     "runbooks/restart.md": "# Restart the broker\n\nDrain the broker, then restart it.\n",
 }
-BY_NAME = ("a page has this name", "a page or section has this name", "the question is for the contents of")
+BY_NAME = ("a page has this name", "a page or section has this name", "the question asks what is in")
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("qué hay en guides", "guides"),
         ("qué contiene la carpeta runbooks", "runbooks"),
         ("abre la página Browser", "ui/browser.md"),
+        ("abre la página Editor", "ui/editor.md"),
         ("¿dónde está la página Settings?", "ui/settings.md"),
         ("lista las páginas de la carpeta guides", "guides"),
         ("muéstrame la página Editor", "ui/editor.md"),
@@ -393,6 +394,54 @@ async def test_a_date_in_words_finds_the_page_of_that_day(tmp_path: Path, query:
     assert (await base.finder.search(query)).hits[0].path == path
 
 
+async def test_of_several_pages_of_a_name_none_is_sufficient(tmp_path: Path) -> None:
+    """`kb_read('setup')` refuses the name for the same reason."""
+    pages = {
+        "docs/setup.md": "# Setup\n\nInstall it with pip.\n",
+        "blog/setup.md": "# Setup\n\nHow the blog is made.\n",
+    }
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    for query in ("setup", "open the setup page", "show me the page Setup"):
+        answer = await base.finder.search(query)
+        assert (answer.scent.level, answer.scent.reason) == ("partial", "2 pages or sections have this name")
+        assert {place.path for place in answer.pages} == set(pages)
+    assert (await base.finder.search("open docs/setup")).scent.level == "sufficient"
+
+
+@pytest.mark.parametrize("query", ["My Notes", "what is in My Notes?", "list my notes"])
+async def test_a_folder_may_be_called_like_the_words_that_ask(tmp_path: Path, query: str) -> None:
+    base = Base(write(tmp_path, {"My Notes/ideas.md": "# Ideas\n\nA rocket.\n", "a.md": "# A\n\nText.\n"}))
+    await base.index_all()
+    assert (await base.finder.search(query)).scent.next == "kb_map('My Notes')"
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("0007", "adr/0007-use-queues.md"),
+        ("adr/0007", "adr/0007-use-queues.md"),
+        ("ADR-0007", "adr/0007-use-queues.md"),
+        ("ADR 7", "adr/0007-use-queues.md"),
+        ("adr 0007", "adr/0007-use-queues.md"),
+        ("RFC 12", "names.md"),
+        ("Decision 14", "weights.md"),
+        ("decision 0014", "weights.md"),
+    ],
+)
+async def test_a_numbered_page_is_found_by_its_number(tmp_path: Path, query: str, path: str) -> None:
+    pages = {
+        "adr/0007-use-queues.md": "# ADR-0007: Use queues\n\nBecause of the load, 0014 too.\n",
+        "names.md": "# RFC 12 - Names\n\nNames are short.\n",
+        "weights.md": "# Decision 14: what ranking weighs\n\nScores are summed.\n",
+        "2026-11-29.md": "# 2026-11-29\n\nA day: ADR 7, RFC 12, decision 14, 0007.\n",
+    }
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    answer = await base.finder.search(query)
+    assert (answer.scent.level, answer.scent.next) == ("sufficient", f"kb_read({path!r})")
+
+
 async def test_of_several_folders_of_a_name_the_answer_shows_the_others(tmp_path: Path) -> None:
     folders = ("archive/2021/qa/minutes", "web/minutes", "api/minutes")
     base = Base(write(tmp_path, {f"{folder}/may.md": "# May\n\nText.\n" for folder in folders}))
@@ -400,6 +449,6 @@ async def test_of_several_folders_of_a_name_the_answer_shows_the_others(tmp_path
     answer = await base.finder.search("minutes")
     first, *others = [page.path for page in answer.pages][:3]
     assert {first, *others} == set(folders)
-    assert answer.scent.reason == f"the question is for the contents of {first!r}; other folders have this name, too"
+    assert answer.scent.reason == f"the question asks what is in {first!r}; `pages` lists other folders of this name"
     assert (answer.scent.level, answer.scent.next) == ("partial", f"kb_map({first!r})")
     assert "other folders" not in (await base.finder.search("what is in web/minutes")).scent.reason
