@@ -31,8 +31,17 @@ class NoSuchPath(KnowledgeError):
 
     def __init__(self, path: str, nearest: Sequence[str] = ()) -> None:
         self.path, self.nearest = path, tuple(nearest)
-        hint = f"; nearest is {_listed(nearest)}" if nearest else "; call kb_map('') to see what exists"
-        super().__init__(f"nothing at {_short(path)}{hint}")
+        hint = f"; did you mean {_listed(nearest)}?" if nearest else "; call kb_map('') to see what exists"
+        what = "no page has the tag" if path.startswith("#") else "nothing at"
+        super().__init__(f"{what} {_short(path)}{hint}")
+
+
+class NotADirectory(InvalidPath):
+    """The path is that of a page, and only a directory has children."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.reason = path, "it is a page"
+        KnowledgeError.__init__(self, f"{_short(path)} is a page and not a directory; read it with kb_read({path!r})")
 
 
 class NoSuchSection(KnowledgeError):
@@ -58,7 +67,9 @@ class UnknownRevision(KnowledgeError):
 
     def __init__(self, path: str, revision: str, current: str) -> None:
         self.path, self.revision = path, revision
-        super().__init__(f"{_ends(path)} has no stored revision {_short(revision)}; the current one is {current}")
+        super().__init__(
+            f"{_ends(path)} has no stored revision {_short(revision)}; the current one is {current}, and kb_history lists the others"
+        )
 
 
 class BadCursor(KnowledgeError):
@@ -66,7 +77,7 @@ class BadCursor(KnowledgeError):
 
     def __init__(self, cursor: str) -> None:
         self.cursor = cursor
-        super().__init__("that cursor does not belong to this query; ask again without a cursor")
+        super().__init__("this cursor is of another call, or damaged; repeat the call without it")
 
 
 class VaultUnavailable(KnowledgeError):

@@ -10,7 +10,16 @@ from typing import Literal, NamedTuple
 
 import anyio.to_thread
 
-from knowledge.errors import AmbiguousName, InvalidPath, KnowledgeError, NoSuchPath, UnknownRevision, UnreadableDocument
+from knowledge.errors import (
+    AmbiguousName,
+    BadCursor,
+    InvalidPath,
+    KnowledgeError,
+    NoSuchPath,
+    NotADirectory,
+    UnknownRevision,
+    UnreadableDocument,
+)
 from knowledge.history.past_states import PastStates
 from knowledge.index.page_rows import DirectoryTrust
 from knowledge.offload import InlineRunner, StepRunner
@@ -43,6 +52,8 @@ from knowledge.tokens import WHOLE_TOKENS, count_tokens
 PAGE_CHARACTERS = 16_000
 LEAD_CHARACTERS = 1_200
 LEAD_LINES = 30
+MOST_FOLDERS = 3
+"""Directories that are looked up for a path in another case."""
 MOST_OUTLINE = 300
 LONGEST_RESOURCE = 400_000
 BYTES_PER_UNIT = 2
@@ -110,7 +121,10 @@ class Tiers:
             if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "), cursor)) is not None:
                 return found
             raise NoSuchPath(path, [])
-        if cursor is None and is_markdown(path):
+        path = await self._place(path)
+        if is_markdown(path):
+            if cursor is not None:
+                raise BadCursor(cursor)  # the map of a page is given at once
             located, file = await self._open(path)
             record = await self._index.document(located)
             if record is not None:
@@ -119,6 +133,18 @@ class Tiers:
                 return await map_of_page(self._index, record, document.page_links, by_name=by_name)
         tags: dict[str, Sequence[str]] = {}
         return with_tags(await self._mapped(path, depth, cursor, tags=tags), tags)
+
+    async def _place(self, path: str) -> str:
+        """Return the page or directory that `path` means, without its suffix or in another case; otherwise `path`."""
+        asked = clean_path(path)
+        if not asked or is_markdown(asked) or self._is_directory(asked):
+            return path
+        for suffix in MARKDOWN_SUFFIXES:
+            if await self._index.document(asked + suffix):
+                return asked + suffix
+        folders = await self._index.directories_ending([asked], limit=MOST_FOLDERS)
+        same = [folder for folder in folders if folder.casefold() == asked.casefold()]
+        return same[0] if len(same) == 1 else path
 
     async def folder(self, path: str = "", *, cursor: str | None = None, first: str = "") -> MapView:
         """Return the directory at `path` with its next `BATCH` children, as a person browses it: no summary is shortened.
@@ -147,9 +173,7 @@ class Tiers:
         """Return the directory at `path` without its children, and whether all files are indexed."""
         directory = clean_path(path)
         if directory and is_markdown(directory):
-            raise InvalidPath(
-                path, f"it is a document; read it with kb_read({directory!r}), or map {parent(directory)!r}"
-            )
+            raise NotADirectory(directory)
         record = await self._index.directory(directory)
         progress = await self._index.progress()
         complete = indexed and 0 < progress.total <= progress.done
@@ -239,7 +263,8 @@ class Tiers:
     ) -> PageReading:
         """Return the document at `path` as it is on disk now, or as it was at `revision`.
 
-        `path` may omit the suffix, or be a title, alias or file name that only one document has. `section` may be a block's `^id`.
+        `path` may omit the suffix, or be a title, alias or file name that only one document has, and end in `#section`, as in links.
+        `section` may be a block's `^id`.
         A canvas is read as its cards; of any other file only the name, the size and the links to it are read.
 
         Raises:
@@ -247,9 +272,10 @@ class Tiers:
         """
         # A hit before the first heading has the section "".
         section = section or None
-        if section is None and "#^" in path:
-            path, _, block = path.partition("#^")
-            section = f"^{block}"
+        page, _, anchor = path.partition("#")
+        if section is None and page and anchor:
+            # As links write it: `guides/backup.md#restore`, `[[Backup#Restore]]`, `[[Backup#^id]]`.
+            path, section = page, anchor if anchor.startswith("^") else f"#{anchor}"
         try:
             found, raw, shown = await self._at(path, revision)
         except NoSuchPath:
@@ -492,8 +518,10 @@ class _ReadRequest(NamedTuple):
 def _reading(request: _ReadRequest) -> tuple[PageReading, tuple[PageLink, ...]]:
     """Return the requested part of a page, and the links of all of it. Pure: large pages are read in another process."""
     document = parse(request.path, request.raw)
-    lines, body, note = _requested_text(document, request.section, request.view)
+    lines, body, note = _requested_text(document, request.section, request.view, request.offset)
     text, next_offset = _text_page(body, request.offset)
+    if request.offset and not text:
+        note = f"offset {request.offset:,} is past the end of this text, which has {len(body):,} characters"
     if found := conflict_lines(document.text.split("\n"), document.blocks) if "<<<<<<<" in document.text else ():
         first, last = found[0]
         conflict = (
@@ -528,10 +556,12 @@ def shown_text(document: Document, section: str | None, view: str, offset: int) 
     Raises:
         NoSuchSection, AmbiguousName: the page has no such section.
     """
-    return _text_page(_requested_text(document, section, view)[1], offset)[0]
+    return _text_page(_requested_text(document, section, view, offset)[1], offset)[0]
 
 
-def _requested_text(document: Document, section: str | None, view: str) -> tuple[range | None, str, str | None]:
+def _requested_text(
+    document: Document, section: str | None, view: str, offset: int
+) -> tuple[range | None, str, str | None]:
     """Return the requested lines (None for all), their text, and a note if something is left out."""
     if section is not None:
         if "^" in section and (block := block_of(document, section)) is not None:
@@ -542,11 +572,12 @@ def _requested_text(document: Document, section: str | None, view: str) -> tuple
     lines = document.text.split("\n")
     body = "\n".join(lines[document.body_line - 1 :])
     tokens = count_tokens(body)
-    if view == "full" or tokens <= WHOLE_TOKENS:
+    # An offset continues the whole text: what is shown without a view ends before any.
+    if view == "full" or offset or tokens <= WHOLE_TOKENS:
         return None, body, None
     first = document.headings[1].line if len(document.headings) > 1 else document.body_line + LEAD_LINES
     lead = "\n".join(lines[document.body_line - 1 : first - 1]).strip()[:LEAD_CHARACTERS]
-    note = f"the beginning of {tokens} tokens: ask for a section of the outline, or for view='full'"
+    note = f"the beginning of a page of {tokens:,} tokens: pass a section of `outline`, or view='full'"
     return None, lead, note
 
 

@@ -40,7 +40,7 @@ class ReadPageArguments(Arguments):
     """Arguments of kb_read."""
 
     path: Annotated[str, Field(min_length=1, description="Page path, title or alias, e.g. 'guides/backup.md'.")]
-    section: Annotated[str | None, Field(description="Heading, 'Setup > Linux', or block '^id'.")] = None
+    section: Annotated[str | None, Field(description="'Setup > Linux', '#anchor' or block '^id'.")] = None
     view: Annotated[
         Literal["outline", "full"], Field(description="outline shortens a long page to its beginning and headings.")
     ] = "outline"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowledge.errors import BadCursor
+from knowledge.errors import BadCursor, NoSuchPath, NoSuchSection
 from knowledge.pages.vault import Vault
 from knowledge.search.answers import MapView
 from knowledge.search.tiers import Tiers
@@ -291,6 +291,40 @@ async def test_a_section_comes_with_the_outline_of_what_lies_in_it(tmp_path: Pat
     circles, _ = await tiers_over(tmp_path, **{"a.md": text})
     assert [line.section for line in (await circles.read("a.md", section="B")).outline] == ["A > B", "A > B > C"]
     assert len((await circles.read("a.md")).outline) == 4
+
+
+async def test_a_page_is_read_as_a_link_names_it_and_an_unknown_anchor_is_refused(tmp_path: Path) -> None:
+    text = "# A\n\none\n\n## Set up\n\ntwo ^item\n"
+    circles, _ = await tiers_over(tmp_path, **{"guides/a.md": text})
+    for asked in ("guides/a.md#set-up", "guides/a#Set up", "A#set-up"):
+        assert (await circles.read(asked)).text.startswith("## Set up")
+    assert (await circles.read("guides/a.md#^item")).text == "two ^item"
+    with pytest.raises(NoSuchSection):
+        await circles.read("guides/a.md#nothing")
+
+
+async def test_an_offset_continues_the_whole_page_and_one_past_its_end_is_named(tmp_path: Path) -> None:
+    text = "# A\n\n" + "Some text of this page. " * 400
+    circles, _ = await tiers_over(tmp_path, **{"a.md": text})
+    assert (await circles.read("a.md", offset=5_000)).text == text[5_000:]
+    past = await circles.read("a.md", offset=99_999)
+    assert (past.text, past.note) == (
+        "",
+        f"offset 99,999 is past the end of this text, which has {len(text):,} characters",
+    )
+
+
+async def test_a_map_is_found_without_the_suffix_of_a_page_and_in_another_case(tmp_path: Path) -> None:
+    pages = {"Guides/a.md": page("A", "One."), "docs/tasks/b.md": page("B", "Two.")}
+    circles, _ = await tiers_over(tmp_path, **pages)
+    assert (await circles.overview("guides")).path == "Guides"
+    assert (await circles.overview("Guides/a")).path == "Guides/a.md"
+    with pytest.raises(BadCursor):
+        await circles.overview("Guides/a.md", cursor="x")
+    with pytest.raises(NoSuchPath):
+        await circles.overview("tasks")
+    with pytest.raises(NoSuchPath, match="no page has the tag '#none'"):
+        await circles.overview("#none")
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
