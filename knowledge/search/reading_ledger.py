@@ -139,8 +139,8 @@ class ReadingLedger:
             self._quiet_until.popitem(last=False)
         if not given:
             return None
-        where = "there" if directory else "in this knowledge base"
-        return f"you have not looked at the map {where}: kb_map({directory!r}) lists each page in one line"
+        where = "this directory" if directory else "this knowledge base"
+        return f"you have not seen the map of {where} yet: kb_map({directory!r}) lists its pages, one line each"
 
     async def _note_use(self, reader: Reader, path: str, how: PageUseKind, *, untrusted: bool = False) -> None:
         use = self._use  # None before the first question, when no page can be used after one

@@ -71,7 +71,9 @@ async def map_of_tag(index: IndexStore, asked: str, cursor: str | None = None) -
         return None
     nested = [tag for tag in below if tag.casefold() != wanted]
     summary = f"Pages with this tag{' or one below it: ' + _few(nested) if nested else ''}."
-    head = _head(f"#{asked}", f"#{asked}", summary, "kb_search with filters.tags searches in them")
+    head = _head(
+        f"#{asked}", f"#{asked}", summary, f"to search these pages: kb_search(query, filters={{'tags': [{asked!r}]}})"
+    )
     return _gathered(head, records, after=after, cursor_behind=lambda path: cursor_of_tag(path, asked))
 
 
@@ -85,7 +87,7 @@ async def map_of_page(
     further = [path for path in back[:MOST_AROUND] if path not in out]
     around = [found for path in (*out, *further) if (found := await index.document(path)) is not None]
     linked = sum(one.path in out for one in around)
-    note = f"{_neighbours(linked, len(around) - linked)}; kb_read({record.path!r}) has its text"
+    note = f"{_neighbours(linked, len(around) - linked)}; read it with kb_read({record.path!r})"
     head = _head(record.path, record.title, tagged_summary(record.summary, record.tags), note)
     return replace(_gathered(head, around), modified=when(record.stamp.mtime_ns))
 
@@ -96,12 +98,14 @@ def _neighbours(linked: int, linking: int) -> str:
     The map lists the `linked` pages that the page links to, then the `linking` pages that link to it.
     """
     if not linked and not linking:
-        return "a page and not a directory, without links in either direction"
+        return "this is a page, and not a directory; no page links to it, and it links to none"
     if not linking:
-        return "a page and not a directory: it links to these"
+        return "this is a page, so the pages that it links to are listed"
     if not linked:
-        return "a page and not a directory: these link to it"
-    return f"a page and not a directory: it links to the first {linked} of these, and the other {linking} link to it"
+        return "this is a page, so the pages that link to it are listed"
+    return (
+        f"this is a page, so its links are listed: it links to the first {linked}, and the other {linking} link to it"
+    )
 
 
 def _head(path: str, title: str, summary: str, note: str) -> MapView:

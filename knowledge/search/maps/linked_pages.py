@@ -55,9 +55,10 @@ async def linked_pages(
     shown_out, shown_back = _shown(out), _shown(back)
     notes = []
     if more := len(out) - len(shown_out):
-        notes.append(f"it links to {'at least ' if len(links) >= MOST_FOLLOWED else ''}{more} more pages")
+        least = "at least " if len(links) >= MOST_FOLLOWED else ""
+        notes.append(f"it links to {least}{more} more page{'' if more == 1 else 's'}")
     if more := len(back) - len(shown_back):
-        notes.append(f"{'' if complete else 'at least '}{more} more pages link to it")
+        notes.append(f"{'' if complete else 'at least '}{more} more page{' links' if more == 1 else 's link'} to it")
     return LinkedPages(shown_out, shown_back, " and ".join(notes))
 
 

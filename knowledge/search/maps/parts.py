@@ -130,10 +130,9 @@ def _note(directory: str, part: _Part) -> str:
     """Return the note that says what the map leaves out, and how to see it."""
     notes = []
     if not part.complete:
-        search = (
-            f"; kb_search(query, path={directory!r}) finds a page sooner" if len(directory) <= LONGEST_SEARCHED else ""
-        )
-        notes.append(f"the rest follows with next_cursor{search}")
+        where = f", path={directory!r}" if directory else ""
+        search = f"; to find one page, kb_search(query{where}) is shorter" if len(directory) <= LONGEST_SEARCHED else ""
+        notes.append(f"there are more pages: repeat with cursor=next_cursor{search}")
     if part.folded:
         names = [repr(path) for path in part.folded if len(path) <= LONGEST_NAMED][:MOST_NAMED]
         more = len(part.folded) - len(names)

@@ -23,9 +23,7 @@ def scent_across(
         return scent
     if by_meaning and places:
         return Scent("partial", f"{gap.in_words}; found by meaning", read_call(places[0]))
-    return replace(
-        scent, level="partial", reason=gap.in_words, next=f"kb_search with the question in {gap.page_languages}"
-    )
+    return replace(scent, level="partial", reason=gap.in_words, next=f"ask again in {gap.page_languages}")
 
 
 def note_on(gap: LanguageGap, *, is_down: bool) -> str:
@@ -33,6 +31,6 @@ def note_on(gap: LanguageGap, *, is_down: bool) -> str:
     if is_down:
         return f"{gap.in_words}, and search by meaning is not available now. Ask in {gap.page_languages}"
     return (
-        f"{gap.in_words}, and the current embedder works only within one language. Ask in {gap.page_languages}, or use a "
-        "multilingual model: knowledge-forge embedder use MODEL"
+        f"{gap.in_words}, and the current embedder can't match across languages. Ask in {gap.page_languages}. A multilingual model "
+        "would find them: knowledge-forge embedder list"
     )

@@ -458,10 +458,10 @@ def judge(
     if not places:
         found = "no page passes the filters" if filtered_out else "nothing matches"
         waiting = "" if indexed else "; indexing is not finished, so ask again soon"
-        map_call = f"kb_map({_directory_of(directory)!r}) shows what exists"
-        return Scent("lost" if indexed else "partial", f"{found}{waiting}", map_call)
+        step = "repeat without the filters, or change them" if filtered_out else f"kb_map({_directory_of(directory)!r})"
+        return Scent("lost" if indexed else "partial", f"{found}{waiting}", step)
     level = level_of(signs, continued, indexed=indexed)
-    reason = _reason(signs, indexed=indexed, continued=continued is not None)
+    reason = _reason(signs, level, indexed=indexed, continued=continued is not None)
     if level == "sufficient":
         named = signs.exact and continued is None
         return Scent(level, "a page or section has this name" if named else reason, read_call(places[0]))
@@ -471,7 +471,7 @@ def judge(
     if level == "partial":
         look = read_call(places[0]) if navigation else _look_inside(places[0], signs.asked, directory)
         return Scent(level, reason, look)
-    return Scent(level, reason, _look_around(places))
+    return Scent(level, reason, _look_around(places, signs.asked))
 
 
 def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) -> Scent:
@@ -484,8 +484,8 @@ def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) 
         # A few of its children are shown, which may suffice or not.
         level: ScentLevel = "partial" if namesakes or scent.level == "lost" else scent.level
         name = f"{place.path!r}" if place.path else "the knowledge base"
-        others = "; other folders have this name, too" if namesakes else ""
-        return Scent(level, f"the question is for the contents of {name}{others}", f"kb_map({place.path!r})")
+        others = "; `pages` lists other folders of this name" if namesakes else ""
+        return Scent(level, f"the question asks what is in {name}{others}", f"kb_map({place.path!r})")
     if not named:
         return Scent("partial", "the page with this name is empty", f"kb_read({place.path!r})")
     reason = "a page has this name" if scent.level == "sufficient" else scent.reason
@@ -498,23 +498,8 @@ def at_tag(scent: Scent, tag: str, pages: int) -> Scent:
     return Scent("partial" if scent.level == "lost" else scent.level, f"{have} this tag", f"kb_map({f'#{tag}'!r})")
 
 
-def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
-    if signs.coverage >= FULL:
-        coverage = "one page has all the words asked for"
-    else:
-        share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
-        coverage = f"the best page has {share} of the words asked for"
-        if signs.words == 1:
-            coverage = f"the best page {'only has a similar word' if signs.coverage else 'does not have the word'}"
-    if signs.agreement < HALF:
-        agreement = "keyword and semantic search disagree"
-    elif signs.agreement == HALF:
-        agreement = "only one of keyword and semantic search ranks it first"
-    else:
-        agreement = "keyword and semantic search agree"
-    reasons = ["better passages were shown before"] if continued else [coverage]
-    if signs.by_both and not continued:
-        reasons.append(agreement)
+def _reason(signs: ScentSigns, level: ScentLevel, *, indexed: bool, continued: bool) -> str:
+    reasons = ["these are later hits; the best ones came before"] if continued else list(_comparisons(signs, level))
     if signs.missing:
         reasons.append("no hit has " + ", ".join(map(repr, signs.missing[:MOST_MISSING])))
     if signs.similar and not continued:
@@ -522,6 +507,29 @@ def _reason(signs: ScentSigns, *, indexed: bool, continued: bool) -> str:
     if not indexed:
         reasons.append("indexing is not finished, so the best page may be missing")
     return "; ".join(reasons)
+
+
+def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
+    """Yield how much of the question the best page has, compared with other pages and by both engines."""
+    if signs.coverage >= FULL:
+        yield "one page has all the words asked for"
+    elif signs.words > 1:
+        share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
+        yield f"the best page has {share} of the words asked for"
+    elif signs.coverage:
+        yield "the best page only has a similar word"
+    elif not signs.missing:
+        yield "the best page does not have the word"
+    if level != "sufficient" and signs.coverage >= HALF and signs.lead <= LEVEL:
+        yield "other pages match them as well"
+    if not signs.by_both:
+        return
+    if signs.agreement < HALF:
+        yield "keyword and semantic search disagree"
+    elif signs.agreement == HALF:
+        yield "keyword and semantic search rank different pages first"
+    else:
+        yield "keyword and semantic search agree"
 
 
 def read_call(place: ShownChunk) -> str:
@@ -540,22 +548,22 @@ def _look_inside(place: ShownChunk, asked: str, directory: str) -> str:
     return read_call(place) if place.short or not asked or place.path == directory or len(step) > LONGEST_STEP else step
 
 
-def _look_around(places: Sequence[ShownChunk]) -> str:
-    """Return the call for the map of the directory with most hits, with words that its pages use in headings."""
+def _look_around(places: Sequence[ShownChunk], asked: str) -> str:
+    """Return the call for the map of the directory with most hits, with words from the titles of its pages to ask with."""
     directories = Counter(_directory_of(place.path) for place in places)
     best = max(directories, key=lambda directory: directories[directory])  # the first of equals has the best hit
-    headings = [place.section.rpartition(" > ")[2] for place in places if _directory_of(place.path) == best]
-    counted = Counter(
+    # Headings below the title are the same on many pages (`Question`, `Examples`), and a word that was asked for helps nobody.
+    titles = dict.fromkeys(place.section.partition(" > ")[0] for place in places if _directory_of(place.path) == best)
+    known = {word[:SHORTEST_WORD] for word in _WORD.findall(asked.lower())}
+    used = [
         word
-        for heading in headings
-        for word in dict.fromkeys(_WORD.findall(heading.lower()))
-        if not is_stop_word(word, _USUAL_LANGUAGES)
-    )
-    used = [word for word, _ in counted.most_common(MOST_WORDS)]
+        for word in dict.fromkeys(word for title in titles for word in _WORD.findall(title.lower()))
+        if word[:SHORTEST_WORD] not in known and not is_stop_word(word, _USUAL_LANGUAGES)
+    ]
     call = f"kb_map({best!r})"
     # As many words as fit: the length of a next step is bounded, because the answer's tokens are.
-    for count in range(len(used), 0, -1):
-        step = f"{call}; its pages mention {', '.join(used[:count])}"
+    for count in range(min(len(used), MOST_WORDS), 0, -1):
+        step = f"{call}; its pages are about {', '.join(used[:count])}"
         if len(step) <= LONGEST_STEP:
             return step
     return call

@@ -116,7 +116,7 @@ class Router:
         `vector` is the query's, from the embedder that was prepared last.
         """
         if mode != "auto":
-            return QuestionRoute(mode, 1.0, "requested by the caller")
+            return QuestionRoute(mode, 1.0, "`mode` was set")
         await self._read_team_examples()
         if self._exact and (example := self._exact.get(plain(query))):
             return QuestionRoute(example.mode, 0.99, "your team gave this question as an example")
@@ -199,16 +199,14 @@ def weighed(seen: RouteSigns, leaning: float) -> QuestionRoute:
 
 
 def _reason(shares: Mapping[str, float], mode: RouteMode) -> str:
-    """Return the two signs that contributed most to the decision."""
+    """Return the two signs that contributed most to the decision, as a sentence about the question."""
     side = 1 if mode == "navigation" else -1
     ordered = sorted(((share * side, name) for name, share in shares.items() if name not in _NO_REASON), reverse=True)
     loud = [name for share, name in ordered[:2] if share > 0.1]
-    if "neighbours" in loud:
-        like = "questions about places" if mode == "navigation" else "questions about ideas"
-        return "; ".join([f"it is like {like}", *(f"wording: {name}" for name in loud if name != "neighbours")])
+    like = "resembles questions about places" if mode == "navigation" else "resembles questions about ideas"
     if loud:
-        return f"wording: {', '.join(loud)}"
-    return "it reads like a name" if mode == "navigation" else "nothing in it names a place"
+        return f"it {', and it '.join(like if name == 'neighbours' else name for name in loud)}"
+    return "it reads like a name" if mode == "navigation" else "it names no page or folder"
 
 
 @cache

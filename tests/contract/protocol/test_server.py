@@ -323,7 +323,7 @@ async def test_a_question_is_routed_and_the_mode_overrules_it(settings: Settings
         assert idea["route"]["mode"] == "discovery"
         assert idea["pages"][0]["path"] == idea["hits"][0]["path"]
         told = await call(client, "kb_search", query="how do we roll back a release?", mode="navigation")
-        assert (told["route"]["mode"], told["route"]["reason"]) == ("navigation", "requested by the caller")
+        assert (told["route"]["mode"], told["route"]["reason"]) == ("navigation", "`mode` was set")
         assert len(told["hits"]) <= 3
 
 

@@ -183,6 +183,6 @@ async def test_a_map_of_a_page_is_the_pages_around_it(tmp_path: Path) -> None:
                     break
                 await anyio.sleep(0.05)
         assert [line["path"] for line in found["children"]] == ["a/idea.md", "b/notes.md"]
-        assert "links to the first 1 of these, and the other 1 link to it" in found["note"]
+        assert "it links to the first 1, and the other 1 link to it" in found["note"]
         read = await called(client, "kb_read", path="a/plan.md")
         assert read["metadata"] == {"tags": ["Area/work", "goal"]}

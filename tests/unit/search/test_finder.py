@@ -681,12 +681,12 @@ async def test_a_foreign_question_is_answered_by_a_multilingual_embedder(tmp_pat
 async def test_without_one_the_answer_says_what_is_missing_and_is_not_lost(base: Base) -> None:
     answer = await base.finder.search(GERMAN)
     assert answer.scent.level == "partial"
-    assert answer.scent.next == "kb_search with the question in English"
+    assert answer.scent.next == "ask again in English"
     assert answer.note is not None
     assert answer.note.startswith(
-        "the question is in German and the pages are in English, and the current embedder works only within one language"
+        "the question is in German and the pages are in English, and the current embedder can't match across languages"
     )
-    assert "knowledge-forge embedder use" in answer.note
+    assert "knowledge-forge embedder list" in answer.note
     assert answer.corrected is None
 
 
@@ -702,7 +702,7 @@ async def test_a_foreign_question_is_not_lost_while_its_embedder_is_down(tmp_pat
     base.load = broken  # type: ignore[method-assign]
     answer = await base.finder.search("Warum haben wir die Zyklenwarteschlange nicht mehr?")
     assert (list(answer.hits), answer.scent.level) == ([], "partial")
-    assert answer.scent.next == "kb_search with the question in English"
+    assert answer.scent.next == "ask again in English"
     assert answer.note is not None
     assert "search by meaning is not available now" in answer.note
     assert "works only within one language" not in answer.note

@@ -221,4 +221,4 @@ async def test_no_example_is_sent_to_an_endpoint() -> None:
 @pytest.mark.parametrize("mode", ROUTE_MODES)
 async def test_what_the_caller_asks_for_is_what_it_gets(mode: RouteMode) -> None:
     taken = await Router(MemoryIndexStore()).route("where is it", mode, named=(), vector=None)
-    assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "requested by the caller")
+    assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "`mode` was set")

@@ -54,7 +54,7 @@ async def test_only_what_the_router_is_not_sure_of_is_asked_and_once() -> None:
     router = Router(await index_of(), None, model)
     for clear in CLEAR:
         assert (await router.route(clear, "auto", named=(), vector=None)).confidence >= UNSURE
-    assert (await router.route(UNCLEAR, "discovery", named=(), vector=None)).reason == "requested by the caller"
+    assert (await router.route(UNCLEAR, "discovery", named=(), vector=None)).reason == "`mode` was set"
     assert not model.asked
     taken = [await router.route(query, "auto", named=(), vector=None) for query in (UNCLEAR, "Anything  under legal")]
     assert set(taken) == {QuestionRoute("discovery", 0.9, "the language model somebody decided")}
