@@ -84,14 +84,18 @@ class Document:
 
 _WORDS = re.compile(r"\w+")
 LONGEST_COMPARED = 200
-LONGEST_IMPORTS = 4_000
-"""Characters at the beginning of a page in which imports are left out; its language shows in the next few hundred."""
+LONGEST_HEAD = 4_000
+"""Characters at the beginning of a page in which imports and addresses are left out; its language shows in the next few hundred."""
 MOST_CONFLICTS = 5
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
 _IMPORTED = re.compile(
     r"^(?:import\b[^\n]*['\"][^\n'\"]+['\"]|export (?:const|default|function|let)\b[^\n]*);?$", re.MULTILINE
 )
 """Lines of MDX that bring components into a page. They begin it, and look like English."""
+_ADDRESS = re.compile(
+    r"\]\([^)\n]*\)|\bhttps?://\S+|\bwww\.\S+|^\[[^\]\n]+\]:\s*\S+|\{\{[<%].*?[>%]\}\}|<[^>\n]*>", re.MULTILINE
+)
+"""Targets of links, tags and shortcodes. Their parts are stop words in some language: `com` in Catalan."""
 _NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
 
@@ -123,7 +127,7 @@ def parse(path: str, raw: bytes) -> Document:
         kind=(_word(metadata, "kind", "type") or "document").lower(),
         source=origin.source,
         language=normal_language(_word(metadata, "lang", "language"))
-        or detect(_IMPORTED.sub("", prose[:LONGEST_IMPORTS])),
+        or detect(_ADDRESS.sub(" ", _IMPORTED.sub("", prose[:LONGEST_HEAD]))),
         tags=tuple(dict.fromkeys([*front_tags, *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
         links=tuple(dict.fromkeys(target for target, _ in targets)),

@@ -77,8 +77,11 @@ _LETTER_OUTSIDE_ASCII = re.compile(r"(?![\x00-\x7f])[^\W\d_]")
 _PUNCTUATION = ".,;:!?()[]{}\"'*`"
 """Characters around words, without those that can be part of a word (`_`, `+`, `#`)."""
 _JOINERS = re.compile(r"[._+#-]+")
-# Between `camel` and `Case`, and between `HTML` and `Parser`.
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PLURAL = "s(?![A-Za-z0-9])"
+# Between `camel` and `Case`, between `HTML` and `Parser`, and before the `s` of `CSVs`, which English stems keep.
+_HUMP = re.compile(
+    rf"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?!(?<=[A-Z])[A-Z]{_PLURAL})|(?<=[A-Z]{{2}})(?={_PLURAL})"
+)
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "\u0131": "i", "þ": "th", "ß": "ss"}
 )
@@ -330,8 +333,9 @@ def is_anywhere_in_a_run(word: str) -> bool:
 
 
 def name_parts(token: str) -> list[str]:
-    """Return the parts of an identifier as they are written: `dumpCsv` and `dump_csv` have two."""
-    return [hump for part in _JOINERS.split(token) for hump in _HUMP.split(part) if hump]
+    """Return the parts of an identifier as they are written: `dumpCsv` and `dump_csv` have two, and `CSVs` has `CSV`."""
+    parts = [hump for part in _JOINERS.split(token) for hump in _HUMP.split(part) if hump]
+    return [part for at, part in enumerate(parts) if part != "s" or not at or not parts[at - 1].isupper()]
 
 
 def begins_part(text: str, at: int) -> bool:

@@ -22,7 +22,7 @@ FLOOR = 0.05
 in it too, and a question in it is not foreign. A few pages are always misdetected, and their stop words are ordinary words elsewhere
 (Slovak `list`, Dutch `over`).
 """
-COMMON = 1 / 3
+COMMON = 1 / 4
 """The share of pages from which a stem of a language counts in full. In few pages every word is rare, so BM25 ranks them too high."""
 FEW_PASSAGES = 20
 """The most passages with a word that may be one of a few pages in a rare language; more if there are more such pages."""

@@ -55,6 +55,20 @@ def test_what_mdx_imports_does_not_make_a_page_english() -> None:
     assert doc("Import the keys from the vault.\n\nThen export them to the file.\n").language == "en"
 
 
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        "- [Rules](https://github.com/grafana/loki/a/com/de/la/en) - [Docs](https://example.com/com/per/la/les)\n",
+        "See https://example.com/com/per/la/les/una for www.example.com/de/la/com.\n",
+        "[a]: https://example.com/com/per/la/les/una\n",
+        '{{< card link="/com/per/la/les/una/dels" >}}\n',
+        'Text <a href="/com/per/la/les/una/dels">here</a>.\n',
+    ],
+)
+def test_addresses_do_not_decide_the_language_of_a_page(addresses: str) -> None:
+    assert doc(f"{addresses * 5}\nThe labels of the metrics are in the query.\n").language == "en"
+
+
 def test_norway_is_no_boolean() -> None:
     assert doc("---\nlang: no\n---\nx").language == "no"
 

@@ -31,6 +31,8 @@ from knowledge.search.query.analysis import (
             "v1.2 camelCase HTMLParser",
             ["v1.2", "v1", "2", "camelcase", "camel", "case", "htmlparser", "html", "parser"],
         ),
+        ("CSVs dumpURLs IDs", ["csvs", "csv", "dumpurls", "dump", "url", "ids", "id"]),
+        ("URLsToText macOS boss", ["urlstotext", "ur", "ls", "to", "text", "macos", "mac", "os", "boss"]),
         ("__init__ _x_ _ **b**", ["init", "x", "b"]),
         ("C++ and C#; page#top", ["c++", "c", "and", "c#", "c", "page", "top"]),
         ("don't l'été", ["don", "t", "l", "été"]),
