@@ -49,7 +49,7 @@ class NoSuchSection(KnowledgeError):
 
     def __init__(self, path: str, section: str, sections: Sequence[str]) -> None:
         self.path, self.section, self.sections = path, section, tuple(sections)
-        shown = _listed(sections, "; ", room=240) or "no headings at all"
+        shown = _listed(sections, "; ") or "no headings at all"
         has = "the most similar are" if shown.endswith("; ...") else "it has"
         super().__init__(f"{_ends(path)} has no section {_short(section)}; {has}: {shown}")
 

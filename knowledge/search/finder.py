@@ -33,6 +33,7 @@ from knowledge.search.layout import (
 )
 from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
+from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.languages import LanguageGap
 from knowledge.search.query.names import other_spellings, sharing, tag_in
@@ -239,7 +240,7 @@ class Finder:
         gap = None if filtered_out else _gap(question, ranking, shown)
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
-            notes += [] if ranking.across_languages else [note_on(gap, is_down=ranking.embedded is None)]
+            notes += [] if ranking.across_languages or signs.exact else [note_on(gap, is_down=ranking.embedded is None)]
         scent = await self._for_place(scent, query, place, places, signs)
         if scent is not judged:
             # Like the verdict, no score may say that the answer is lost.
@@ -499,6 +500,8 @@ class Finder:
             return ()
         named = await self._index.named(name, limit=MOST_SHARING, spellings=other_spellings(name))
         found = [match for match in named if docs is None or match.doc in docs]
+        if found and all(match.by == "heading" for match in found) and await self._is_of_stop_words(name):
+            return ()  # `How` is a heading of many pages, and nobody asks for it
         files = {match.doc for match in found if match.by == "path"}
         records = await self._index.records(files) if files else {}
         titled = {
@@ -509,6 +512,10 @@ class Finder:
         # Titles are what people read, and many files have the same name (`index.md`, `faq.md`). A path that was given in full
         # stays first.
         return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)
+
+    async def _is_of_stop_words(self, name: str) -> bool:
+        languages = await self._questions.languages()
+        return all(is_stop_word(word, languages) for word in words(name))
 
 
 def _mark(row: ChunkRow) -> str:

@@ -181,7 +181,7 @@ def state_folder(root: Path, settings: Settings) -> Path:
     folder = state_dir_for(root, settings.state_dir)
     record = read_record(folder)
     if record and not by_default and record.path != root and record.is_folder(record.path):
-        logger.warning("the state in %s is also that of %s; each knowledge base needs its own", folder, record.root)
+        logger.warning("%s already holds the state of %s; use another --state-dir for this folder", folder, record.root)
     record_folder(folder, root)
     return folder
 

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from agents.engine.work.markdown import counted
-from knowledge.errors import KnowledgeError, size_in_words
+from knowledge.errors import EngineUnavailable, KnowledgeError, RerankerUnavailable, size_in_words
 from knowledge.history.audit.inspection import inspect
 from knowledge.index.indexing_service import TTL_S
 from knowledge.leases import holds
@@ -25,10 +25,11 @@ from knowledge.state.ownership import others_could_read, others_could_replace
 from mcp_server import VERSION
 from mcp_server.app.factories.embedder import STATIC
 from mcp_server.app.factories.journey_store import journeys_in
+from mcp_server.app.factories.reranker import ChosenReranker
 from mcp_server.app.factories.team_files import team_catalogue
 from mcp_server.app.freshness.embedder_state import AFTERWARDS, embedder_problem, used_meanwhile
 from mcp_server.app.freshness.index_update import stale
-from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, open_base, utc_now
+from mcp_server.app.knowledge_base import SUMMARIES, KnowledgeBase, models_folder, open_base, utc_now
 from mcp_server.app.settings.loader import user_file
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.doctor.former_paths import former_paths
@@ -240,6 +241,7 @@ async def _opened(base: KnowledgeBase, settings: Settings, pages: CheckedPages) 
         "indexing": partial(_indexing, base),
         "engines": partial(_engines, base),
         "vectors": partial(_vectors, base),
+        "reranker": partial(_reranker, settings),
         "search": partial(_search, base),
         "ranking": partial(ranking, base),
         "use": partial(use, base, settings),
@@ -252,6 +254,8 @@ async def _opened(base: KnowledgeBase, settings: Settings, pages: CheckedPages) 
 async def _safely(what: str, look: Callable[[], Awaitable[DoctorFinding | None]]) -> DoctorFinding | None:
     try:
         return await look()
+    except EngineUnavailable as error:
+        return bad(what, f"{error.engine} cannot be used now: {error.problem}", "check that it runs, and its address")
     except KnowledgeError as error:
         return bad(what, str(error))
     except Exception as error:  # noqa: BLE001 - whatever fails is a finding, and the other checks continue
@@ -473,8 +477,8 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | 
 async def _indexing(base: KnowledgeBase) -> DoctorFinding:
     lease = await base.state.lease(base.lease)
     if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
-        found = "no process is watching the files"
-        return note("indexing", found, "any running server takes this over automatically")
+        found = "no server is running, so no process watches the files"
+        return note("indexing", found, "start a server, or run after changes: knowledge-forge index")
     # As `holder_name` writes it. Another version may write it in another way, so parts may be missing.
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
     if theirs != VERSION:
@@ -516,6 +520,21 @@ async def _vectors(base: KnowledgeBase) -> DoctorFinding | None:
     if problem:
         return bad("vectors", f"{found}; {problem.embedder}: {problem.reason}", f"{problem.mend}; {AFTERWARDS}")
     return note("vectors", found, "a running server makes them in the background; or run: knowledge-forge index")
+
+
+async def _reranker(settings: Settings) -> DoctorFinding | None:
+    """Say whether the reranker works, if one is set: searches answer without it."""
+    if settings.reranker is None:
+        return None
+    choice = ChosenReranker(settings, models_folder(settings))
+    try:
+        reranker = await anyio.to_thread.run_sync(choice.load)
+        await reranker.scores("knowledge", ["knowledge"])
+    except RerankerUnavailable as error:
+        return bad("reranker", f"{error.reranker}: {error.reason}; searches are answered without it", error.mend)
+    finally:
+        await choice.close()
+    return ok("reranker", f"{settings.reranker} answers")
 
 
 async def _search(base: KnowledgeBase) -> DoctorFinding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -169,8 +170,8 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
     else:
         print(f"{visible(choice.offer.setting)} is set in {choice.file}")
         print(waiting or "all passages have their vectors, and searches use them now")
-        if choice.offer is not STATIC:
-            print("to undo this: knowledge-forge embedder use static")
+        if (before := settings.embedder) != choice.offer.setting:
+            print(f"to go back: knowledge-forge embedder use {shlex.quote(visible(before))}")
     return 0 if not waiting or args.later else NOT_DONE
 
 
@@ -248,9 +249,9 @@ def _read(key: str, value: str | int | None) -> object:
 def _offer(args: argparse.Namespace, settings: Settings) -> EmbedderOffer:
     name: str = args.name
     kind, _, model = name.partition(":")
-    if name == STATIC.name:
-        return STATIC
-    if kind == "endpoint" and model:
+    if kind == "endpoint":
+        if not model:
+            raise WronglyAsked(f"{name} needs the name of a model, such as endpoint:nomic-embed-text")
         url = args.url or settings.embedder_url
         if not url:
             raise WronglyAsked(f"{name} needs the address of the endpoint: --url URL")
@@ -258,6 +259,8 @@ def _offer(args: argparse.Namespace, settings: Settings) -> EmbedderOffer:
     for option, value in (("--url", args.url), ("--key-file", args.key_file), ("--dimensions", args.dimensions)):
         if value is not None:
             raise WronglyAsked(f"{option} is for endpoint:MODEL only")
+    if name == STATIC.name:
+        return STATIC
     path = Path(model if kind == "onnx" and model else name).expanduser()
     if kind == "onnx" or path.is_absolute() or name.startswith(".") or path.suffix == ".onnx" or path.is_dir():
         return local_offer(path.absolute())

@@ -95,7 +95,7 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         print("the address of the endpoint, and its key if there was one, are no longer in that file")
     if new.reranker:
         print("to measure its effect: knowledge-forge eval, with it and without")
-        print("to undo this: knowledge-forge reranker use off")
+        print("to search without one again: knowledge-forge reranker use off")
     return 0
 
 
@@ -138,13 +138,22 @@ def _values(
 
 
 def _setting_of(name: str) -> str | None:
-    """Return the setting for what a person named, None for `off`."""
+    """Return the setting for what a person named, None for `off`.
+
+    Raises:
+        WronglyAsked: nothing has that name.
+    """
     if name == OFF:
         return None
     kind, _, model = name.partition(":")
     if kind in ("fastembed", "endpoint") and model:
         return name
-    return f"onnx:{Path(model if kind == 'onnx' and model else name).expanduser().absolute()}"
+    path = Path(model if kind == "onnx" and model else name).expanduser()
+    if not path.exists():
+        raise WronglyAsked(
+            f"no reranker is called {name!r}: give the folder or .onnx file of one, fastembed:MODEL, endpoint:MODEL, or off"
+        )
+    return f"onnx:{path.absolute()}"
 
 
 async def _measured_ms(settings: Settings) -> int:

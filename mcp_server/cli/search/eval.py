@@ -199,8 +199,8 @@ def _scents(summary: Summary) -> Table:
         table.add_row(level, *map(str, counts))
     right, doubted = summary.sufficient_right, summary.none_doubted
     table.add_row("")
-    table.add_row("sufficient, and it was shown", "" if right is None else f"{right:.0%}")
-    table.add_row("no answer here, and scent doubted its hits", "" if doubted is None else f"{doubted:.0%}")
+    table.add_row("rated sufficient, and the answer was shown", "" if right is None else f"{right:.0%}")
+    table.add_row("unanswerable, and rated partial or lost", "" if doubted is None else f"{doubted:.0%}")
     return table
 
 

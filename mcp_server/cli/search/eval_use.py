@@ -315,7 +315,8 @@ def _show(report: UseReport, settings: Settings, *, details: bool) -> None:
     since = f" since {report.counts.since:%Y-%m-%d}" if report.counts.since else ""
     asked = f"{counted(report.counts.questions, 'question')}{since}"
     console.print(
-        f"{asked}. Pages were used after {len(report.found)} different ones; place in the answer:", soft_wrap=True
+        f"{asked}; {counted(len(report.found), 'different question')} led to a page. Rank of that page in the answer:",
+        soft_wrap=True,
     )
     shown_at = places([one.label for one in report.found])
     console.print("  " + ", ".join(f"{place}: {count}" for place, count in shown_at.items()))
@@ -331,7 +332,8 @@ def _show(report: UseReport, settings: Settings, *, details: bool) -> None:
     for one in shown:
         at = one.label.ranks[one.label.page]
         counts = f"{one.ndcg:4.2f}  {one.label.weight:6.2f}  {at or 'not':>8}  {one.place or 'not':>6}"
-        console.print(f"{counts}  {escape(one.label.asked_for.query)}", soft_wrap=True)
+        where = f" [dim]in {escape(one.label.asked_for.path)}[/]" if one.label.asked_for.path else ""
+        console.print(f"{counts}  {escape(one.label.asked_for.query)}{where}", soft_wrap=True)
         mark = " (untrusted source)" if one.label.page in one.label.untrusted else ""
         instead = f" instead of {escape(one.first)}" if one.first and one.first != one.label.page else ""
         console.print(f"{'':32}[dim]{escape(one.label.page)}{mark}{instead}[/]", soft_wrap=True)
@@ -355,7 +357,7 @@ def _show_averages(found: UseSummary) -> None:
     below = found.below_first
     columns = [f"\n{found.labels} questions, by how strong the evidence of each use is", "mean", "95 % interval"]
     if below is not None:
-        columns += [f"used below\nplace 1: {below.labels}", "95 % interval"]
+        columns += [f"{below.labels} used\nbelow rank 1", "95 % interval"]
     table = plain_table(*columns)
     for name, field in (("nDCG@10", "ndcg"), ("MRR", "reciprocal_rank"), ("recall@20", "recall")):
         cells = _interval_cells(getattr(found, field))

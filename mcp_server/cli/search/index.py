@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     the index is not in the requested state.
     """
     if args.new_vectors and not args.rebuild:
-        raise WronglyAsked("--new-vectors belongs to --rebuild")
+        raise WronglyAsked("--new-vectors needs --rebuild")
     return_freed_memory()
     if args.rebuild and not anyio.run(_agreed, args, settings):
         return 1

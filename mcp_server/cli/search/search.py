@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=("auto", "navigation", "discovery"),
         default="auto",
-        help="search by place or by idea (default: auto)",
+        help="navigation: pages and folders first; discovery: passages (default: auto)",
     )
     parser.add_argument("--explain", action="store_true", help="say why the first hits rank where they do")
     add_freshness(parser)
@@ -60,7 +60,11 @@ async def _search(args: argparse.Namespace, settings: Settings) -> tuple[SearchA
 def _verdict(answer: SearchAnswer, state: IndexState) -> dict[str, str]:
     """Return the scent. While the index lacks pages there is none: those pages may say more, or the opposite."""
     if state.complete and not state.pages:
-        return {"level": "lost", "reason": "the folder holds no Markdown page", "next": "name another one with --kb"}
+        return {
+            "level": "lost",
+            "reason": "the folder holds no Markdown page",
+            "next": "choose another folder with --kb",
+        }
     if state.complete:
         return asdict(answer.scent)
     found = "the best page may be missing" if answer.hits else "nothing matches in the pages that are indexed"
@@ -120,7 +124,9 @@ def _show(answer: SearchAnswer, verdict: Mapping[str, str]) -> None:
             console.print(Padding(f"[dim]{escape(tidy(line, 400))}[/]", (0, 0, 0, 2)))
     for line in _reading(explained):
         console.print(f"[dim]{escape(tidy(line, 400))}[/]")
-    then = escape(as_commands(verdict["next"]))
+    step, also, about = verdict["next"].partition("; its pages are about ")
+    # In brackets, so that what is copied up to there is a command.
+    then = escape(as_commands(step) + (f" (its pages are about {about})" if also else ""))
     # The terminal wraps the line itself, so that the command can be copied.
     console.print(f"[dim]{verdict['level']}: {escape(verdict['reason'])}. Next: {then}[/]", soft_wrap=True)
     if answer.note:

@@ -85,6 +85,7 @@ def test_it_changes_to_a_model_and_back_and_only_changed_pages_are_embedded_agai
     code, out, _ = person.says("embedder", "use", str(person.model), "--yes")
     assert code == 0
     assert "all passages have their vectors" in out
+    assert "to go back: knowledge-forge embedder use static" in out
     assert person.file.read_text(encoding="utf-8") == f'# mine\nembedder = "onnx:{person.model}"\n'
     listed = person.json("embedder", "list")
     assert listed["in_use"] == listed["wanted"]
@@ -97,6 +98,9 @@ def test_it_changes_to_a_model_and_back_and_only_changed_pages_are_embedded_agai
     answer = person.json("search", "roll back the payment service")
     assert answer["hits"]
     assert answer["note"] is None
+    code, _, err = person.says("embedder", "use", "static", "--url", "http://127.0.0.1:9")
+    assert (code, "--url is for endpoint:MODEL only" in err) == (2, True)
+    assert "needs the name of a model" in person.says("embedder", "use", "endpoint:", "--url", "http://127.0.0.1:9")[2]
     done = person.json("embedder", "use", "static")
     assert (done["embedder"], done["waiting"]) == ("static", "")
     assert person.json("embedder", "list")["in_use"] == STATIC.embedder

@@ -90,7 +90,7 @@ def test_pages_read_after_a_question_are_shown_with_the_measures_of_search(ann: 
     assert done.returncode == 0, done.stderr
     for words in (
         "2 questions",
-        "after 1 different ones",
+        "1 different question led to a page",
         "nDCG@10",
         "MRR",
         "recall@20",

@@ -186,7 +186,7 @@ def test_a_state_folder_that_two_knowledge_bases_name_gets_a_warning(
     one, two = write(ann.home / "one"), write(ann.home / "two")
     for kb in (one, two):
         ann.type(kb, "trust", "list", "--state-dir", str(ann.home / "shared"))
-    assert f"is also that of {one}; each knowledge base needs its own" in caplog.text
+    assert f"already holds the state of {one}; use another --state-dir" in caplog.text
 
 
 def test_a_state_that_hosts_name_for_the_new_path_is_asked_about_where_nobody_names_it(ann: Ann) -> None:

@@ -370,7 +370,7 @@ ENDPOINT = {"FORGE_EMBEDDER": "endpoint:m", "FORGE_EMBEDDER_URL": "http://localh
         (ENDPOINT | {"FORGE_EMBEDDER_DIMENSIONS": "4"}, "from 8 to 8192"),
         (ENDPOINT | {"FORGE_EMBEDDER_ENCODING": "int8"}, "is not one of: float, base64"),
         (ENDPOINT | {"FORGE_EMBEDDER_KEY": "secret with blanks"}, "a key can't have"),
-        (ENDPOINT | {"FORGE_EMBEDDER_KEY_FILE": "/nowhere/secret-is-not-here"}, "cannot be read as a key"),
+        (ENDPOINT | {"FORGE_EMBEDDER_KEY_FILE": "/nowhere/secret-is-not-here"}, "no such file"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named_without_their_secrets(

@@ -264,5 +264,26 @@ def test_a_person_turns_it_on_and_off_and_other_lines_stay(
         monkeypatch.delenv("FORGE_RERANKER_URL")
     code, told = says("reranker", "use", str(tmp_path / "nothing"), "--yes")
     assert code == 2
-    assert "there is no folder" in told
+    assert "no reranker is called" in told
     assert says("reranker", "use", "endpoint:pairs")[0] == 2
+
+
+def test_doctor_says_whether_the_reranker_works(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Searches answer without it, so nothing else would show it."""
+    words = ["--kb", str(write(tmp_path / "kb", PAGES)), "--state-dir", str(tmp_path / "state"), "--json"]
+    main(["index", *words])
+    capsys.readouterr()
+
+    def found(reranker: str | None) -> tuple[int, list[dict[str, str]]]:
+        if reranker is not None:
+            monkeypatch.setenv("FORGE_RERANKER", reranker)
+        code = main(["doctor", *words])
+        return code, [one for one in json.loads(capsys.readouterr().out) if one["what"] == "reranker"]
+
+    assert found(None)[1] == []
+    assert [one["health"] for one in found(f"onnx:{model}")[1]] == ["ok"]
+    code, (broken,) = found(f"onnx:{tmp_path / 'nothing'}")
+    assert (code, broken["health"]) == (1, "bad")
+    assert "there is no folder" in broken["found"]

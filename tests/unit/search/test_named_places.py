@@ -452,3 +452,13 @@ async def test_of_several_folders_of_a_name_the_answer_shows_the_others(tmp_path
     assert answer.scent.reason == f"the question asks what is in {first!r}; `pages` lists other folders of this name"
     assert (answer.scent.level, answer.scent.next) == ("partial", f"kb_map({first!r})")
     assert "other folders" not in (await base.finder.search("what is in web/minutes")).scent.reason
+
+
+async def test_a_heading_of_stop_words_is_no_name_that_anybody_asks_for(tmp_path: Path) -> None:
+    text = "The release is made by a script that is in the folder of the tools, and it is on the page of the day."
+    base = Base(write(tmp_path / "one", {"a.md": f"# Release\n\n{text}\n\n## How\n\n{text}\n"}))
+    await base.index_all()
+    assert (await base.finder.search("how")).scent.level != "sufficient"
+    base = Base(write(tmp_path / "two", {"a.md": f"# Release\n\n{text}\n", "how.md": f"# How\n\n{text}\n"}))
+    await base.index_all()
+    assert (await base.finder.search("how")).scent.next == "kb_read('how.md')", "a page may be called so"
