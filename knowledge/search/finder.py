@@ -197,7 +197,7 @@ class Finder:
             )
             if places.target is not None and places.target.kind == "document":
                 ranking = await self._named_first(places.target.path, ranking, chosen)
-        fresh = _without(seen, ranking)
+        fresh = _unseen(seen, ranking)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
@@ -532,7 +532,7 @@ def _cursor(key: str, seen: Sequence[str], shown: Sequence[ChunkRow]) -> str:
     return key + "".join([*seen, *map(_mark, shown)])
 
 
-def _without(seen: Sequence[str], ranking: Ranking) -> Sequence[int]:
+def _unseen(seen: Sequence[str], ranking: Ranking) -> Sequence[int]:
     """Return the ranked chunks whose marks are not among those already seen, in the order in which answers show them."""
     order = spread([(seq, ranking.rows[seq].doc) for seq in ranking.ranked], window=USUAL)
     if not seen:

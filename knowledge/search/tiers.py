@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -272,10 +273,8 @@ class Tiers:
         """
         # A hit before the first heading has the section "".
         section = section or None
-        page, _, anchor = path.partition("#")
-        if section is None and page and anchor:
-            # As links write it: `guides/backup.md#restore`, `[[Backup#Restore]]`, `[[Backup#^id]]`.
-            path, section = page, anchor if anchor.startswith("^") else f"#{anchor}"
+        if section is None and "#" in path:
+            path, section = await self._page_and_section(path)
         try:
             found, raw, shown = await self._at(path, revision)
         except NoSuchPath:
@@ -316,6 +315,18 @@ class Tiers:
         note = "; ".join(filter(None, (reading.note, linked.note))) or None
         return replace(reading, links=linked.links, backlinks=linked.backlinks, note=note)
 
+    async def _page_and_section(self, path: str) -> tuple[str, str | None]:
+        """Return the page and the section of a path as links write it: `guides/backup.md#restore`, `Backup#Restore`, `Backup#^id`.
+
+        All of it is the page if one is called so: `C#.md`.
+        """
+        for end in (len(path), *(at for at in range(len(path) - 1, 0, -1) if path[at] == "#")):
+            page, anchor = path[:end], path[end + 1 :]
+            with suppress(NoSuchPath):
+                await self._open(page)
+                return page, (anchor if anchor.startswith("^") else f"#{anchor}") if anchor else None
+        return path, None
+
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
         """Return path, bytes and revision of the page. The current version is kept as a base for later writes."""
         try:
@@ -355,7 +366,7 @@ class Tiers:
         return found, await anyio.to_thread.run_sync(self._vault.read, found)
 
     async def _by_name(self, asked: str) -> str:
-        matches = [m for m in await self._index.named(asked.partition("#")[0], limit=20) if m.by != "heading"]
+        matches = [m for m in await self._index.named(asked, limit=20) if m.by != "heading"]
         paths = list(dict.fromkeys(match.path for match in matches))
         if not paths:
             if self._is_directory(asked):

@@ -20,7 +20,7 @@ BY = ("path", "path", "title", "alias", "heading")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
 _NUMBER_OF_FILE = re.compile(r"(\d{2,})[-_. ]+(?=[^\W\d_])")
 """The number before a file's name: `0014` of `0014-use-queues.md`, and not the year of a date."""
-_NUMBER_OF_TITLE = re.compile(r"([^\W\d_]+)([ -]#?\d+)(?=\s*[:\u2013\u2014]|\s+-\s)")
+_NUMBER_OF_TITLE = re.compile(r"([^\W\d_]+)([ -]#?\d{1,9})(?=\s*[:\u2013\u2014]|\s+-\s)")
 """What a numbered title begins with: `Decision 14` of `Decision 14: use queues`."""
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\w)", re.IGNORECASE)
 LAST_CHARACTER = "\U0010ffff"

@@ -521,7 +521,7 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     elif not signs.missing:
         yield "the best page does not have the word"
     if level != "sufficient" and signs.coverage >= HALF and signs.lead <= LEVEL:
-        yield "other pages match them as well"
+        yield "other pages match as well"
     if not signs.by_both:
         return
     if signs.agreement < HALF:

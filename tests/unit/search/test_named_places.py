@@ -434,6 +434,7 @@ async def test_a_numbered_page_is_found_by_its_number(tmp_path: Path, query: str
         "adr/0007-use-queues.md": "# ADR-0007: Use queues\n\nBecause of the load, 0014 too.\n",
         "names.md": "# RFC 12 - Names\n\nNames are short.\n",
         "weights.md": "# Decision 14: what ranking weighs\n\nScores are summed.\n",
+        "long.md": f"# Case {'9' * 5_000}: a number that no program reads\n\nText.\n",
         "2026-11-29.md": "# 2026-11-29\n\nA day: ADR 7, RFC 12, decision 14, 0007.\n",
     }
     base = Base(write(tmp_path, pages))

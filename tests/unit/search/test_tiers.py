@@ -301,6 +301,17 @@ async def test_a_page_is_read_as_a_link_names_it_and_an_unknown_anchor_is_refuse
     assert (await circles.read("guides/a.md#^item")).text == "two ^item"
     with pytest.raises(NoSuchSection):
         await circles.read("guides/a.md#nothing")
+    with pytest.raises(NoSuchPath):
+        await circles.read("guides/b.md#set-up")
+
+
+async def test_a_page_may_have_a_hash_in_its_name(tmp_path: Path) -> None:
+    pages = {"C#.md": "# C#\n\nsharp\n\n## Set up\n\ntwo\n", "C.md": "# C\n\nplain\n", "issue #12.md": "# Issue\n\ntwelve\n"}
+    circles, _ = await tiers_over(tmp_path, **pages)
+    for asked, part in (("C#.md", "sharp"), ("C#", "sharp"), ("issue #12", "twelve"), ("C", "plain")):
+        assert part in (await circles.read(asked)).text
+    for asked in ("C#.md#set-up", "C##set-up"):
+        assert (await circles.read(asked)).text.startswith("## Set up")
 
 
 async def test_an_offset_continues_the_whole_page_and_one_past_its_end_is_named(tmp_path: Path) -> None:

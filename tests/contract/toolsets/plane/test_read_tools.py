@@ -210,8 +210,8 @@ async def test_overdue_tasks_were_due_before_today_and_are_not_closed(tmp_path: 
     [
         ({"due": "soon"}, "due 'soon' is not 'overdue' or an ISO date"),
         ({"updated_since": "31.12.2026"}, "updated_since '31.12.2026' is not an ISO date"),
-        ({"cursor": "nonsense"}, "ask again without a cursor"),
-        ({"cursor": "W10"}, "ask again without a cursor"),
+        ({"cursor": "nonsense"}, "repeat the call without it"),
+        ({"cursor": "W10"}, "repeat the call without it"),
     ],
 )
 async def test_an_impossible_filter_is_refused_before_plane_is_asked(
@@ -237,8 +237,8 @@ async def test_a_cursor_belongs_to_its_question(tmp_path: Path) -> None:
     async with working(tmp_path, level=1) as host:
         cursor = (await host.call("plane_query_tasks", project="KB", limit=1))["next_cursor"]
         assert keys(await host.call("plane_query_tasks", project="KB", limit=2, cursor=cursor)) == ["KB-4", "KB-3"]
-        assert "ask again" in await host.refused("plane_query_tasks", project="OPS", cursor=cursor)
-        assert "ask again" in await host.refused("plane_query_tasks", project="KB", priority="high", cursor=cursor)
+        assert "without it" in await host.refused("plane_query_tasks", project="OPS", cursor=cursor)
+        assert "without it" in await host.refused("plane_query_tasks", project="KB", priority="high", cursor=cursor)
 
 
 async def test_a_task_changed_between_two_pages_is_not_listed_twice_and_the_change_is_noted(tmp_path: Path) -> None:
@@ -466,9 +466,9 @@ async def test_a_task_that_changed_is_not_read_on_from_where_it_was(tmp_path: Pa
         host.plane.change_task("KB-1", description_html=f"<p>{'word ' * 6_000}</p>")
         cursor = (await host.call("plane_get_task", task="KB-1"))["next_cursor"]
         assert cursor
-        assert "ask again" in await host.refused("plane_get_task", task="KB-2", cursor=cursor)
+        assert "without it" in await host.refused("plane_get_task", task="KB-2", cursor=cursor)
         host.plane.change_task("KB-1", description_html="<p>short</p>")
-        assert "ask again" in await host.refused("plane_get_task", task="KB-1", cursor=cursor)
+        assert "without it" in await host.refused("plane_get_task", task="KB-1", cursor=cursor)
 
 
 @pytest.mark.security
