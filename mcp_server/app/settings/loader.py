@@ -202,7 +202,7 @@ def key_in(file: object, name: str) -> str | None:
     except FileNotFoundError:
         # Somebody may have put the key itself here, so the message does not repeat it.
         where = str(file.parent) if file.parent.is_dir() else "the file it names"
-        why = "no such file; give the path of a file that holds the key, not the key itself"
+        why = "cannot be read as a key: no such file; give the path of a file that holds the key, not the key itself"
         raise BadSetting(name, where, why) from None
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else "it holds no key"
