@@ -102,8 +102,9 @@ class Finder:
         reranking: Reranking | None = None,
         canvases: CanvasSearch | None = None,
         index_note: Callable[[], Awaitable[str]] | None = None,
+        has_pages: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        self._index_note = index_note
+        self._index_note, self._has_pages = index_note, has_pages
         self._reranking, self._canvases, self._names_canvases = reranking, canvases, canvases is not None
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
@@ -241,7 +242,7 @@ class Finder:
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
             notes += [] if ranking.across_languages or signs.exact else [note_on(gap, is_down=ranking.embedded is None)]
-        scent = await self._for_place(scent, query, place, places, signs)
+        scent = await self._for_place(scent, query, place, places, signs, pages_known=progress.total > 0)
         if scent is not judged:
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
@@ -343,8 +344,15 @@ class Finder:
         await self._router.prepare(ranking.embedded.embedder)
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
 
-    async def _for_place(self, scent: Scent, query: str, place: str, places: NamedPlaces, signs: ScentSigns) -> Scent:
-        """Return the scent of the answer to a question for a directory, a page or the pages with a tag; of any other `scent`."""
+    async def _for_place(
+        self, scent: Scent, query: str, place: str, places: NamedPlaces, signs: ScentSigns, *, pages_known: bool
+    ) -> Scent:
+        """Return the scent of the answer to a question for a directory, a page or the pages with a tag; of any other `scent`.
+
+        If no page is known, it says so unless there are pages that wait to be indexed.
+        """
+        if not pages_known and self._has_pages is not None and not await self._has_pages():
+            return Scent("lost", "this knowledge base has no pages", "kb_map('')")
         at = places.target
         if at is not None and (at.kind == "directory" or signs.exact or await self._is_empty(at.path)):
             return at_place(scent, at, named=signs.exact, namesakes=places.namesakes)

@@ -58,7 +58,12 @@ def finder_of(
         reranking=Reranking(reranker),
         canvases=CanvasSearch(vault),
         index_note=index_note,
+        has_pages=partial(anyio.to_thread.run_sync, _has_pages, vault),
     )
+
+
+def _has_pages(vault: Vault) -> bool:
+    return next(vault.scan(), None) is not None
 
 
 def stored_weights(folder: Path) -> WeightsOf:

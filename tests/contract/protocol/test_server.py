@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,21 @@ async def test_a_team_teaches_the_router_in_its_front_page_without_a_restart(set
             while (route := (await call(client, "kb_search", query=question))["route"])["mode"] == "discovery":  # noqa: ASYNC110 - a client cannot be told of this
                 await anyio.sleep(0.05)
     assert "your team" in route["reason"]
+
+
+async def test_a_folder_without_pages_says_so_instead_of_promising_more_later(settings: Settings, tmp_path: Path) -> None:
+    """A person may have named the wrong folder."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    other = replace(settings, kb=empty, state_dir=tmp_path / "other")
+    async with open_app(other) as app, Client(app.server, mode="auto") as client:
+        for query in ("backup", "anything"):
+            scent = (await call(client, "kb_search", query=query))["scent"]
+            assert (scent["level"], scent["reason"]) == ("lost", "this knowledge base has no pages")
+        (empty / "late.md").write_text("# Late\n\nHow to make a backup.\n", encoding="utf-8")
+        with anyio.fail_after(60):
+            while not (await call(client, "kb_search", query="backup"))["hits"]:  # noqa: ASYNC110 - a client cannot be told of this
+                await anyio.sleep(0.05)
 
 
 async def test_a_question_is_routed_and_the_mode_overrules_it(settings: Settings) -> None:

@@ -306,7 +306,11 @@ async def test_a_page_is_read_as_a_link_names_it_and_an_unknown_anchor_is_refuse
 
 
 async def test_a_page_may_have_a_hash_in_its_name(tmp_path: Path) -> None:
-    pages = {"C#.md": "# C#\n\nsharp\n\n## Set up\n\ntwo\n", "C.md": "# C\n\nplain\n", "issue #12.md": "# Issue\n\ntwelve\n"}
+    pages = {
+        "C#.md": "# C#\n\nsharp\n\n## Set up\n\ntwo\n",
+        "C.md": "# C\n\nplain\n",
+        "issue #12.md": "# Issue\n\ntwelve\n",
+    }
     circles, _ = await tiers_over(tmp_path, **pages)
     for asked, part in (("C#.md", "sharp"), ("C#", "sharp"), ("issue #12", "twelve"), ("C", "plain")):
         assert part in (await circles.read(asked)).text
