@@ -32,8 +32,15 @@ class NoSuchPath(KnowledgeError):
     def __init__(self, path: str, nearest: Sequence[str] = ()) -> None:
         self.path, self.nearest = path, tuple(nearest)
         hint = f"; did you mean {_listed(nearest)}?" if nearest else "; call kb_map('') to see what exists"
-        what = "no page has the tag" if path.startswith("#") else "nothing at"
-        super().__init__(f"{what} {_short(path)}{hint}")
+        super().__init__(f"nothing at {_short(path)}{hint}")
+
+
+class NoSuchTag(NoSuchPath):
+    """No page has the tag `#tag`."""
+
+    def __init__(self, tag: str) -> None:
+        self.path, self.nearest = tag, ()
+        KnowledgeError.__init__(self, f"no page has the tag {_short(tag)}; call kb_map('') to see what exists")
 
 
 class NotADirectory(InvalidPath):

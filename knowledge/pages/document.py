@@ -84,8 +84,9 @@ class Document:
 
 _WORDS = re.compile(r"\w+")
 LONGEST_COMPARED = 200
-LONGEST_HEAD = 4_000
-"""Characters at the beginning of a page in which imports and addresses are left out; its language shows in the next few hundred."""
+LONGEST_HEAD = 12_000
+"""Characters at the beginning of a page in which imports and addresses are left out: a table of contents may have many. Its language
+shows in the first few hundred of the rest."""
 MOST_CONFLICTS = 5
 _ANCHOR_DROPPED = re.compile(r"[^\w\- ]")
 _IMPORTED = re.compile(
@@ -93,9 +94,12 @@ _IMPORTED = re.compile(
 )
 """Lines of MDX that bring components into a page. They begin it, and look like English."""
 _ADDRESS = re.compile(
-    r"\]\([^)\n]*\)|\bhttps?://\S+|\bwww\.\S+|^\[[^\]\n]+\]:\s*\S+|\{\{[<%].*?[>%]\}\}|<[^>\n]*>", re.MULTILINE
+    r"\]\([^()\n]{0,500}\)|\bhttps?://\S+|\bwww\.\S+|^\[[^\[\]\n]{1,200}\]:\s*\S+|\{\{[<%][^{}\n]{0,500}\}\}|<[^<>\n]{1,500}>",
+    re.MULTILINE,
 )
 """Targets of links, tags and shortcodes. Their parts are stop words in some language: `com` in Catalan."""
+_LISTED_LINK = re.compile(r"^[ \t]*(?:[-*+]|\d+\.)[ \t]+\[[^\[\]\n]*\]\([^()\n]*\)[ \t]*$", re.MULTILINE)
+"""A line of a table of contents, which has titles and no sentences."""
 _NO_PROSE = frozenset({"fence", "code", "html", "comment", "break"})
 
 
@@ -127,7 +131,7 @@ def parse(path: str, raw: bytes) -> Document:
         kind=(_word(metadata, "kind", "type") or "document").lower(),
         source=origin.source,
         language=normal_language(_word(metadata, "lang", "language"))
-        or detect(_ADDRESS.sub(" ", _IMPORTED.sub("", prose[:LONGEST_HEAD]))),
+        or _language(_IMPORTED.sub("", prose[:LONGEST_HEAD])),
         tags=tuple(dict.fromkeys([*front_tags, *inline_tags(prose)])),
         aliases=tuple(dict.fromkeys(_listed(metadata, "aliases", "alias", split=False))),
         links=tuple(dict.fromkeys(target for target, _ in targets)),
@@ -140,6 +144,12 @@ def parse(path: str, raw: bytes) -> Document:
         problems=tuple(problems),
         blocks=tuple(found.blocks),
     )
+
+
+def _language(beginning: str) -> str:
+    """Return the language of the sentences at the beginning of a page, or if there are none, of the texts of its links."""
+    sentences = _LISTED_LINK.sub("", beginning)
+    return detect(_ADDRESS.sub(" ", sentences)) or detect(_ADDRESS.sub(" ", beginning))
 
 
 @dataclass(frozen=True, slots=True)

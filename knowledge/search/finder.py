@@ -224,6 +224,7 @@ class Finder:
                 row.path,
                 sections[seq],
                 short=row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS,
+                title=row.title,
             )
             for seq, row in ((seq, ranking.rows[seq]) for seq in shown)
         ]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
+from urllib.parse import unquote
 
 import anyio.to_thread
 
@@ -17,6 +18,7 @@ from knowledge.errors import (
     InvalidPath,
     KnowledgeError,
     NoSuchPath,
+    NoSuchTag,
     NotADirectory,
     UnknownRevision,
     UnreadableDocument,
@@ -47,6 +49,7 @@ from knowledge.search.maps.linked_pages import linked_pages
 from knowledge.search.maps.other_files import OtherFiles
 from knowledge.search.maps.parts import fitted
 from knowledge.search.maps.walk import BATCH, After, MapPlace, MapWalk, after_place, before, cursor_of, place_in
+from knowledge.state.document_names import number_key
 from knowledge.state.ports import IndexStore
 from knowledge.tokens import WHOLE_TOKENS, count_tokens
 
@@ -121,7 +124,7 @@ class Tiers:
         if path.startswith("#") and not self._is_directory(path):
             if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "), cursor)) is not None:
                 return found
-            raise NoSuchPath(path, [])
+            raise NoSuchTag(path)
         path = await self._place(path)
         if is_markdown(path):
             if cursor is not None:
@@ -136,7 +139,11 @@ class Tiers:
         return with_tags(await self._mapped(path, depth, cursor, tags=tags), tags)
 
     async def _place(self, path: str) -> str:
-        """Return the page or directory that `path` means, without its suffix or in another case; otherwise `path`."""
+        """Return the page that `path` means without its suffix, or the directory that it means in another case; otherwise `path`.
+
+        Raises:
+            NoSuchPath: several directories differ from `path` in case only; carries them.
+        """
         asked = clean_path(path)
         if not asked or is_markdown(asked) or self._is_directory(asked):
             return path
@@ -145,7 +152,9 @@ class Tiers:
                 return asked + suffix
         folders = await self._index.directories_ending([asked], limit=MOST_FOLDERS)
         same = [folder for folder in folders if folder.casefold() == asked.casefold()]
-        return same[0] if len(same) == 1 else path
+        if len(same) > 1:
+            raise NoSuchPath(asked, same)
+        return same[0] if same else path
 
     async def folder(self, path: str = "", *, cursor: str | None = None, first: str = "") -> MapView:
         """Return the directory at `path` with its next `BATCH` children, as a person browses it: no summary is shortened.
@@ -321,10 +330,14 @@ class Tiers:
         All of it is the page if one is called so: `C#.md`.
         """
         for end in (len(path), *(at for at in range(len(path) - 1, 0, -1) if path[at] == "#")):
-            page, anchor = path[:end], path[end + 1 :]
+            page, anchor = path[:end], unquote(path[end:]).strip("#")
             with suppress(NoSuchPath):
                 await self._open(page)
-                return page, (anchor if anchor.startswith("^") else f"#{anchor}") if anchor else None
+                if not anchor or anchor.startswith("^"):
+                    return page, anchor or None
+                # Obsidian writes headings one below the other as `Page#Heading#Heading`.
+                nested = "#" in anchor and HEADING_SEPARATOR not in anchor
+                return page, HEADING_SEPARATOR.join(anchor.split("#")) if nested else f"#{anchor}"
         return path, None
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
@@ -366,7 +379,8 @@ class Tiers:
         return found, await anyio.to_thread.run_sync(self._vault.read, found)
 
     async def _by_name(self, asked: str) -> str:
-        matches = [m for m in await self._index.named(asked, limit=20) if m.by != "heading"]
+        named = await self._index.named(asked, limit=20, spellings=[number_key(asked)])
+        matches = [match for match in named if match.by != "heading"]
         paths = list(dict.fromkeys(match.path for match in matches))
         if not paths:
             if self._is_directory(asked):

@@ -18,10 +18,15 @@ BY = ("path", "path", "title", "alias", "heading")
 """`NameMatch.by` for each rank: the path, the file's name, the title, an alias, a heading."""
 
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
-_NUMBER_OF_FILE = re.compile(r"(\d{2,})[-_. ]+(?=[^\W\d_])")
-"""The number before a file's name: `0014` of `0014-use-queues.md`, and not the year of a date."""
-_NUMBER_OF_TITLE = re.compile(r"([^\W\d_]+)([ -]#?\d{1,9})(?=\s*[:\u2013\u2014]|\s+-\s)")
+_NUMBER_OF_FILE = re.compile(r"(\d{4}-\d\d-\d\d|\d{1,3}(?:\.\d{1,3})+|\d{2,})[-_. ]+(?=[^\W\d_])")
+"""What a file's name begins with: a number (`0014-use-queues.md`), a place (`11.03 Contracts.md`) or a day (`2026-11-29-notes.md`)."""
+_NUMBER_OF_TITLE = re.compile(r"([^\W\d_]+[ -]?#?\d{1,9})(?=\s*[:\u2013\u2014]|\s+-\s)")
 """What a numbered title begins with: `Decision 14` of `Decision 14: use queues`."""
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_PARTS_OF_NUMBER = re.compile(r"[\s_-]+|(?<=[^\W\d_])#?(?=\d)")
+_ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")
+_NUMBER = "\ue000"
+"""Begins the keys of numbers, which therefore no link and no other name has."""
 _ARTICLE = re.compile(r"^\s*(?:the|an?)\s+(?=\w)", re.IGNORECASE)
 LAST_CHARACTER = "\U0010ffff"
 
@@ -45,7 +50,7 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
     """Return every name of the document; each heading gives two: its own text, and its full path.
 
     A title or heading that ends in attributes for a site generator (`{#id}`) is also found without them, and as it is typed. A page
-    with a number is found by it: `0014`, `decisions/0014` and `Decision 14`.
+    with a number is also found by that (`number_key`): `0014`, `decisions/0014` and `Decision 14`.
     """
     names = [Name(name_key(shown), 2, 0, None) for shown in (record.title, without_attributes(record.title))]
     for rank, shown in ((0, record.path), (1, record.path.rpartition("/")[2])):
@@ -61,14 +66,28 @@ def names_of(record: DocumentRecord) -> frozenset[Name]:
     return frozenset(name for name in names if name.key)
 
 
+def number_key(name: str) -> str:
+    """Return the key by which a page is found by its number: the same for `ADR-0007`, `adr 7` and `ADR7`; "" without figures."""
+    if not any(map(str.isdecimal, name)):
+        return ""
+    return _NUMBER + _ZEROS.sub("", " ".join(_PARTS_OF_NUMBER.split(name_key(name).replace("#", ""))))
+
+
 def _numbers_of(record: DocumentRecord) -> list[Name]:
     folder, file = parent(record.path), record.path.rpartition("/")[2]
-    found: list[str] = []
-    if title := _NUMBER_OF_TITLE.match(record.title):
-        found = [title[0], f"{title[1]} {int(title[2].lstrip(' -#'))}"]
-    if number := _NUMBER_OF_FILE.match(file):
-        found += [number[1], f"{folder}/{number[1]}" if folder else number[1]]
-    return [Name(name_key(name), 1, 2, None) for name in found]
+    found = [title[1]] if (title := _NUMBER_OF_TITLE.match(record.title)) else []
+    if begun := _NUMBER_OF_FILE.match(file):
+        number, last = begun[1], folder.rpartition("/")[2]
+        # A year is in the names and texts of many pages.
+        found += [] if _YEAR.fullmatch(number) else [number]
+        if folder:
+            found += [
+                f"{folder}/{number}",
+                f"{last}/{number}",
+                f"{last} {number}",
+                f"{last.removesuffix('s')} {number}",
+            ]
+    return [Name(number_key(name), 1, 2, None) for name in found]
 
 
 def as_typed(name: str) -> str:

@@ -254,7 +254,7 @@ class SqliteIndexStore:
 
     async def named(self, name: str, *, limit: int, spellings: Sequence[str] = ()) -> Sequence[NameMatch]:
         """Return the documents and sections called `name`, or else the first of `spellings`, each once, by its best match."""
-        return self._database.read(partial(_named, [*map(name_key, (name, *spellings))], limit))
+        return self._database.read(partial(_named, [*filter(None, map(name_key, (name, *spellings)))], limit))
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
         """Return the first chunk of the document or of its section, or None."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from knowledge.search.query.analysis import name_parts
-from knowledge.state.document_names import as_typed, name_key
+from knowledge.state.document_names import as_typed, name_key, number_key
 from knowledge.state.ports import NameMatch
 
 MOST_JOINED = 3
@@ -16,13 +16,12 @@ _TAG = re.compile(
     r"(?:^|\s)#([^\W\d][\w/-]*)|\btag:\s?#?([\w/-]+)|\btagged\s+(?:with\s+|as\s+)?[\"'#]?([\w/-]+)|\btags?\s+[\"'#]?([\w/-]+)[\"'?]*$",
     re.IGNORECASE,
 )
-_ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü"}
 _UMLAUT = re.compile("[aou]e", re.IGNORECASE)
 
 
 def other_spellings(name: str) -> Sequence[str]:
-    """Return how else `name` may be written: with other signs between words, as an identifier, with umlauts or plain numbers."""
+    """Return how else `name` may be written: with other signs between words, as an identifier or with umlauts; then its number."""
     words = _SEPARATORS.split(name)
     bases: list[str] = []
     if len(words) == 1:
@@ -34,10 +33,8 @@ def other_spellings(name: str) -> Sequence[str]:
         bases.append(" ".join(words))
         if len(words) <= MOST_JOINED:
             bases += ["".join(words), "-".join(words), "_".join(words)]
-    if len(words) > 1 and _ZEROS.search(name):
-        bases.append(" ".join(_ZEROS.sub("", word) for word in words))  # `ADR 0014` is `ADR 14`
-    bases.append(as_typed(name))
-    return list({name_key(one): one for one in bases if name_key(one) != name_key(name)}.values())
+    bases += [as_typed(name), number_key(name)]
+    return list({name_key(one): one for one in bases if one and name_key(one) != name_key(name)}.values())
 
 
 def tag_in(query: str) -> str:

@@ -12,6 +12,7 @@ from knowledge.search.map_lines import Entries, document_entry, join
 from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.names import nearest_first, sharing
 from knowledge.search.query.only_names import SaidName, asks_what_exists, said_names
+from knowledge.search.query.place_words import ROLES
 from knowledge.search.route.words import (
     ALL,
     BEFORE_A_NAME,
@@ -25,6 +26,7 @@ from knowledge.search.route.words import (
     WHICH,
     WORDS,
 )
+from knowledge.state.document_names import number_key
 from knowledge.state.ports import IndexStore, NameMatch
 
 LONGEST_NAME = 5
@@ -96,13 +98,10 @@ class Places:
         phrases = _phrases(query, languages) if target is None else _likeliest(query, languages)
         ends = _path_ends(near)
         if target is None:
-            said_places, namesakes = await self._asked_for(said_names(query, spoken), ends, directory, near_at)
-            if not said_places and asks_what_exists(query):
-                # A folder may be called like the words that ask: `My Notes`.
-                own = await self._ending_in(_runs_of_words(query), directory)
-                said_places = [entry for path in own[:1] if (entry := await self._directory(path))]
-                target = None if said_places else await self._directory(directory)
-            target = next(iter(said_places), target)
+            said_places, namesakes = await self._asked_for(query, spoken, ends, directory, near_at)
+            target = next(iter(said_places), None)
+            if target is None and asks_what_exists(query):
+                target = await self._directory(directory)
             # They come before those that only have some of the words.
             found = {**{place.path: place for place in said_places}, **found}
         for phrase in phrases:
@@ -119,10 +118,15 @@ class Places:
         return NamedPlaces(lines, target if target and within(target.path, directory) else None, max(namesakes, 0))
 
     async def _asked_for(
-        self, said_names: Sequence[SaidName], ends: Mapping[str, str], directory: str, near_at: Mapping[str, int]
+        self, query: str, spoken: Sequence[str], ends: Mapping[str, str], directory: str, near_at: Mapping[str, int]
     ) -> tuple[Sequence[MapEntry], int]:
-        """Return the places below `directory` with the first of the names that any has, and how many others have it."""
-        for said in said_names:
+        """Return the places below `directory` that `query` asks for by a name, and how many more than the first have that name."""
+        if names := _names_that_ask(query):
+            paths = await self._ending_in([name.casefold() for name in names], directory)
+            called = [path for path in paths if path.rpartition("/")[2] in names]
+            if folders := [entry for path in called if (entry := await self._directory(path))]:
+                return folders, len(folders) - 1
+        for said in said_names(query, spoken):
             if places := await self._said(said, ends, directory, near_at):
                 is_folder = places[0].kind == "directory"
                 having = _directories(places) if is_folder else await self._pages_sharing(said.name, places[0].path)
@@ -153,7 +157,7 @@ class Places:
     async def _pages_sharing(self, name: str, path: str) -> int:
         """Return how many pages have `name`, as a path or in either spelling; 1 if the page at `path` alone is called so."""
         for phrase in _spellings(name.casefold().split()):
-            matches = await self._index.named(phrase, limit=MOST_OF_A_NAME)
+            matches = await self._index.named(phrase, limit=MOST_OF_A_NAME, spellings=[number_key(phrase)])
             if any(match.path == path for match in matches):
                 return sharing(matches)
         return 1
@@ -191,7 +195,7 @@ class Places:
         if "/" in phrase and not found:
             for path in await self._pages_ending_in(phrase, directory):
                 await self._take(path, found)
-        matches = await self._index.named(phrase, limit=MOST_OF_A_NAME)
+        matches = await self._index.named(phrase, limit=MOST_OF_A_NAME, spellings=[number_key(phrase)])
         for match in nearest_first(matches, lambda match: near_at.get(match.path, len(near_at)))[:MOST_PLACES]:
             if match.by != "heading":
                 await self._take(match.path, found)
@@ -223,15 +227,11 @@ def _phrases(query: str, languages: Sequence[str]) -> Iterator[str]:
     yield from list(dict.fromkeys(phrases))[:MOST_LOOKUPS]
 
 
-def _runs_of_words(query: str) -> list[str]:
-    """Return the runs of two and three words of `query` as names, the longer first."""
-    asked = _TOKEN.findall(query.casefold())
-    return [
-        form
-        for length in (3, 2)
-        for at in range(len(asked) - length + 1)
-        for form in _spellings(asked[at : at + length])
-    ]
+def _names_that_ask(query: str) -> list[str]:
+    """Return the runs of two and three words of `query` that only ask, as they are written: a folder may be called `My Notes`."""
+    asked = _TOKEN.findall(query)
+    runs = [asked[at : at + length] for length in (3, 2) for at in range(len(asked) - length + 1)]
+    return [" ".join(run) for run in runs if all(word.casefold() in ROLES for word in run)]
 
 
 def _likeliest(query: str, languages: Sequence[str]) -> list[str]:

@@ -79,13 +79,13 @@ def collapse(ranked: Sequence[tuple[int, int, str]]) -> list[int]:
 def spread(ranked: Sequence[tuple[int, int]], *, window: int) -> list[int]:
     """Return the `seq` of each `(seq, doc)`, reordered so that each `window` has its first document `BEST` times and others once.
 
-    A page with many good passages would otherwise fill an answer and hide the page that was meant. Where too few documents are
-    left, a window is filled with more chunks of the same ones.
+    A page with many good passages would otherwise fill an answer and hide the page that was meant. The first document has one, too, if
+    its others are not among the next `window`. Where too few documents are left, a window is filled with more chunks of the same ones.
     """
     order: list[int] = []
     left = list(ranked)
     while left:
-        best = [seq for seq, doc in left if doc == left[0][1]][:BEST]
+        best = [seq for seq, doc in left[:window] if doc == left[0][1]][:BEST]
         firsts: dict[int, int] = {}
         for seq, doc in left:
             firsts.setdefault(doc, seq)

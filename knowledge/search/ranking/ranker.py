@@ -38,6 +38,8 @@ DEPTH = 64
 """Chunks taken from each engine before they are joined."""
 SPARE = 12
 """Chunks ranked beyond those that are shown, to replace near-duplicates."""
+PAGES, POOL = 8, 64
+"""Chunks that are ranked if fewer are of fewer pages: a page with many good ones should leave others to show."""
 STATIC = "static-"
 """How the names of static embedders begin."""
 MOST_NAMED = 5
@@ -186,6 +188,8 @@ class Ranker:
                 exact.append(seq)
         # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
         most = max(room, COVERAGE_CHUNKS) + SPARE
+        if most < POOL and len({hit.doc for hit in fused[:most]}) < PAGES:
+            most = POOL  # for any limit the same
         first = (
             [*(hit for hit in fused if hit.seq in found.verbatim), *fused[:most]] if found.verbatim else fused[:most]
         )

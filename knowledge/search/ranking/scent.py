@@ -129,11 +129,12 @@ class ScentSigns:
 
 @dataclass(frozen=True, slots=True)
 class ShownChunk:
-    """A shown chunk as the next step needs it; `short` if its page is short enough to be read whole."""
+    """A shown chunk as the next step needs it, with its page's title; `short` if the page is short enough to be read whole."""
 
     path: str
     section: str
     short: bool = False
+    title: str = ""
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -553,7 +554,7 @@ def _look_around(places: Sequence[ShownChunk], asked: str) -> str:
     directories = Counter(_directory_of(place.path) for place in places)
     best = max(directories, key=lambda directory: directories[directory])  # the first of equals has the best hit
     # Headings below the title are the same on many pages (`Question`, `Examples`), and a word that was asked for helps nobody.
-    titles = dict.fromkeys(place.section.partition(" > ")[0] for place in places if _directory_of(place.path) == best)
+    titles = dict.fromkeys(place.title for place in places if _directory_of(place.path) == best)
     known = {word[:SHORTEST_WORD] for word in _WORD.findall(asked.lower())}
     used = [
         word

@@ -315,7 +315,9 @@ async def test_a_team_teaches_the_router_in_its_front_page_without_a_restart(set
     assert "your team" in route["reason"]
 
 
-async def test_a_folder_without_pages_says_so_instead_of_promising_more_later(settings: Settings, tmp_path: Path) -> None:
+async def test_a_folder_without_pages_says_so_instead_of_promising_more_later(
+    settings: Settings, tmp_path: Path
+) -> None:
     """A person may have named the wrong folder."""
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -409,38 +409,79 @@ async def test_of_several_pages_of_a_name_none_is_sufficient(tmp_path: Path) -> 
     assert (await base.finder.search("open docs/setup")).scent.level == "sufficient"
 
 
-@pytest.mark.parametrize("query", ["My Notes", "what is in My Notes?", "list my notes"])
-async def test_a_folder_may_be_called_like_the_words_that_ask(tmp_path: Path, query: str) -> None:
-    base = Base(write(tmp_path, {"My Notes/ideas.md": "# Ideas\n\nA rocket.\n", "a.md": "# A\n\nText.\n"}))
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("My Notes", "My Notes"),
+        ("what is in My Notes?", "My Notes"),
+        ("open the My Notes folder", "My Notes"),
+        ("list my notes", "Notes"),
+        ("list all pages", ""),
+    ],
+)
+async def test_a_folder_may_be_called_like_the_words_that_ask(tmp_path: Path, query: str, path: str) -> None:
+    pages = {
+        "My Notes/ideas.md": "# Ideas\n\nA rocket.\n",
+        "Notes/b.md": "# B\n\nText.\n",
+        "All Pages/a.md": "# A\n\nText.\n",
+    }
+    base = Base(write(tmp_path, pages))
     await base.index_all()
-    assert (await base.finder.search(query)).scent.next == "kb_map('My Notes')"
+    assert (await base.finder.search(query)).scent.next == f"kb_map({path!r})"
+
+
+NUMBERED = {
+    "doc/adr/0007-use-queues.md": "# 7. Use queues\n\nBecause of the load, 0014 too.\n",
+    "names.md": "# RFC 12 - Names\n\nNames are short.\n",
+    "log.md": "# RFC2119: Words\n\nMust and should.\n",
+    "weights.md": "# Decision 14: what ranking weighs\n\nScores are summed.\n",
+    "11.03 Contracts.md": "# Contracts\n\nWho signs.\n",
+    "2026-11-28-release-notes.md": "# What is new\n\nSpeed.\n",
+    "2024 in review.md": "# In review\n\nA good year.\n",
+    "404-handling.md": "# Theme\n\nA page for what is missing.\n",
+    "errors/http.md": "# HTTP\n\nStatus codes.\n\n## 404\n\nNothing is there.\n",
+    "500-miles.md": "# A song\n\nWalking.\n",
+    "errors/500.md": "# Server errors\n\nLook at the log.\n",
+    "long.md": f"# Case {'9' * 5_000}: a number that no program reads\n\nText.\n",
+    "howto.md": "# How to write an ADR\n\nSee ADR 7, adr/0007, RFC 12, decision 14, 0007 and 11.03.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    made = Base(write(tmp_path_factory.mktemp("numbered"), NUMBERED))
+    asyncio.run(made.index_all())
+    return made
 
 
 @pytest.mark.parametrize(
     ("query", "path"),
     [
-        ("0007", "adr/0007-use-queues.md"),
-        ("adr/0007", "adr/0007-use-queues.md"),
-        ("ADR-0007", "adr/0007-use-queues.md"),
-        ("ADR 7", "adr/0007-use-queues.md"),
-        ("adr 0007", "adr/0007-use-queues.md"),
+        ("0007", "doc/adr/0007-use-queues.md"),
+        ("adr/0007", "doc/adr/0007-use-queues.md"),
+        ("doc/adr/7", "doc/adr/0007-use-queues.md"),
+        ("ADR-0007", "doc/adr/0007-use-queues.md"),
+        ("ADR 7", "doc/adr/0007-use-queues.md"),
+        ("adr7", "doc/adr/0007-use-queues.md"),
         ("RFC 12", "names.md"),
+        ("RFC 2119", "log.md"),
         ("Decision 14", "weights.md"),
-        ("decision 0014", "weights.md"),
+        ("decision #0014", "weights.md"),
+        ("11.03", "11.03 Contracts.md"),
+        ("2026-11-28", "2026-11-28-release-notes.md"),
+        ("500", "errors/500.md"),
+        ("404", "errors/http.md"),
     ],
 )
-async def test_a_numbered_page_is_found_by_its_number(tmp_path: Path, query: str, path: str) -> None:
-    pages = {
-        "adr/0007-use-queues.md": "# ADR-0007: Use queues\n\nBecause of the load, 0014 too.\n",
-        "names.md": "# RFC 12 - Names\n\nNames are short.\n",
-        "weights.md": "# Decision 14: what ranking weighs\n\nScores are summed.\n",
-        "long.md": f"# Case {'9' * 5_000}: a number that no program reads\n\nText.\n",
-        "2026-11-29.md": "# 2026-11-29\n\nA day: ADR 7, RFC 12, decision 14, 0007.\n",
-    }
-    base = Base(write(tmp_path, pages))
-    await base.index_all()
-    answer = await base.finder.search(query)
+async def test_a_numbered_page_is_found_by_its_number_if_nothing_else_is_called_so(
+    numbered: Base, query: str, path: str
+) -> None:
+    answer = await numbered.finder.search(query)
     assert (answer.scent.level, answer.scent.next) == ("sufficient", f"kb_read({path!r})")
+
+
+async def test_a_year_is_no_number_of_a_page(numbered: Base) -> None:
+    assert (await numbered.finder.search("2024")).scent.level != "sufficient"
 
 
 async def test_of_several_folders_of_a_name_the_answer_shows_the_others(tmp_path: Path) -> None:

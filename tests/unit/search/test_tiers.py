@@ -296,7 +296,7 @@ async def test_a_section_comes_with_the_outline_of_what_lies_in_it(tmp_path: Pat
 async def test_a_page_is_read_as_a_link_names_it_and_an_unknown_anchor_is_refused(tmp_path: Path) -> None:
     text = "# A\n\none\n\n## Set up\n\ntwo ^item\n"
     circles, _ = await tiers_over(tmp_path, **{"guides/a.md": text})
-    for asked in ("guides/a.md#set-up", "guides/a#Set up", "A#set-up"):
+    for asked in ("guides/a.md#set-up", "guides/a#Set up", "A#set-up", "A#A#Set up", "A#Set%20up"):
         assert (await circles.read(asked)).text.startswith("## Set up")
     assert (await circles.read("guides/a.md#^item")).text == "two ^item"
     with pytest.raises(NoSuchSection):
@@ -314,8 +314,9 @@ async def test_a_page_may_have_a_hash_in_its_name(tmp_path: Path) -> None:
     circles, _ = await tiers_over(tmp_path, **pages)
     for asked, part in (("C#.md", "sharp"), ("C#", "sharp"), ("issue #12", "twelve"), ("C", "plain")):
         assert part in (await circles.read(asked)).text
-    for asked in ("C#.md#set-up", "C##set-up"):
+    for asked in ("C#.md#set-up", "C##set-up", "C#.md#Set%20up", "C#.md#C%23%20>%20Set%20up"):
         assert (await circles.read(asked)).text.startswith("## Set up")
+    assert "plain" in (await circles.read("C.md##")).text
 
 
 async def test_an_offset_continues_the_whole_page_and_one_past_its_end_is_named(tmp_path: Path) -> None:

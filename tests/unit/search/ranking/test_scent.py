@@ -117,8 +117,8 @@ def test_a_doubtful_answer_from_a_short_page_has_the_page_read_whole() -> None:
 def test_a_lost_question_is_sent_to_the_directory_with_most_hits_and_told_its_words() -> None:
     at = [
         ShownChunk("team.md", ""),
-        ShownChunk("ops/keys.md", "Rotate keys with care > Choice"),
-        ShownChunk("ops/vault.md", "The vault > Choice"),
+        ShownChunk("ops/keys.md", "Rotate keys with care > Choice", title="Rotate keys with care"),
+        ShownChunk("ops/vault.md", "Choice", title="The vault"),
     ]
     # Not with its own word, nor with a heading that every page may have.
     assert told(replace(POOR, asked="rotate keys"), at) == ("lost", "kb_map('ops'); its pages are about care, vault")
