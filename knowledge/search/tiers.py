@@ -56,8 +56,8 @@ from knowledge.tokens import WHOLE_TOKENS, count_tokens
 PAGE_CHARACTERS = 16_000
 LEAD_CHARACTERS = 1_200
 LEAD_LINES = 30
-MOST_FOLDERS = 3
-"""Directories that are looked up for a path in another case."""
+MOST_FOLDERS = 50
+"""Directories with the same end of the path that are looked at for one in another case."""
 MOST_OUTLINE = 300
 LONGEST_RESOURCE = 400_000
 BYTES_PER_UNIT = 2
@@ -125,7 +125,7 @@ class Tiers:
             if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "), cursor)) is not None:
                 return found
             raise NoSuchTag(path)
-        path = await self._place(path)
+        path = await self._path_of_map(path)
         if is_markdown(path):
             if cursor is not None:
                 raise BadCursor(cursor)  # the map of a page is given at once
@@ -138,7 +138,7 @@ class Tiers:
         tags: dict[str, Sequence[str]] = {}
         return with_tags(await self._mapped(path, depth, cursor, tags=tags), tags)
 
-    async def _place(self, path: str) -> str:
+    async def _path_of_map(self, path: str) -> str:
         """Return the page that `path` means without its suffix, or the directory that it means in another case; otherwise `path`.
 
         Raises:
