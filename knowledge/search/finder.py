@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -46,12 +46,14 @@ from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, Sea
 from knowledge.search.ranking.scent import (
     LOST_BELOW,
     MOST_SHARING,
+    SUFFICIENT_FROM,
     ScentSigns,
     ShownChunk,
     at_place,
     at_tag,
     judge,
     page_scores,
+    score_of,
     signs_of,
 )
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
@@ -68,7 +70,7 @@ LONGEST_COMPARED, MOST_SECTIONS, MOST_PAGES = 1_500, 200, 40
 """Limits of `sections_like`: characters of the text that are compared, and sections and pages that are returned."""
 LOOK_S = 0.02
 USUAL = 8
-"""Hits without a limit. As many in a row are of different pages, while there are any."""
+"""Hits without a limit. As many in a row are of many pages, unless the best page is sure."""
 SURE = 10
 """An explicit limit up to this is always honoured, with snippets as short as necessary."""
 MOST_WITH_PLACES = 3
@@ -198,9 +200,9 @@ class Finder:
             )
             if places.target is not None and places.target.kind == "document":
                 ranking = await self._named_first(places.target.path, ranking, chosen)
-        fresh = _unseen(seen, ranking)
+        order = _ordered(question, ranking, seen, most=most, sharing=max(sharing(names), places.pages_sharing))
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
-        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
+        wanted = order.unseen[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         sections = {seq: _section(ranking.rows[seq], records) for seq in wanted}
         sure = 0 if limit is None else min(limit, SURE)
@@ -213,7 +215,7 @@ class Finder:
             is_target=places.target is not None,
         )
         progress = await self._searchable()
-        signs = replace(signs_of(question, ranking, shown), sharing=max(sharing(names), places.pages_sharing))
+        signs = order.signs_if(shown, question, ranking)
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.
@@ -253,7 +255,9 @@ class Finder:
             route=route,
             scent=scent,
             nudge=None,
-            next_cursor=_cursor(key, seen, [ranking.rows[seq] for seq in shown]) if len(fresh) > len(shown) else None,
+            next_cursor=_cursor(key, seen, [ranking.rows[seq] for seq in shown])
+            if len(order.unseen) > len(shown)
+            else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,
@@ -541,13 +545,37 @@ def _cursor(key: str, seen: Sequence[str], shown: Sequence[ChunkRow]) -> str:
     return key + "".join([*seen, *map(_mark, shown)])
 
 
-def _unseen(seen: Sequence[str], ranking: Ranking) -> Sequence[int]:
-    """Return the ranked chunks whose marks are not among those already seen, in the order in which answers show them."""
-    order = spread([(seq, ranking.rows[seq].doc) for seq in ranking.ranked], window=USUAL)
-    if not seen:
-        return order
-    marks = frozenset(seen)
-    return [seq for seq in order if _mark(ranking.rows[seq]) not in marks]
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The chunks that an answer may still show, in order, and its signs if it shows those that were `looked_at`."""
+
+    unseen: Sequence[int]
+    signs: ScentSigns
+    looked_at: Sequence[int]
+
+    def signs_if(self, shown: Sequence[int], question: SearchQuestion, ranking: Ranking) -> ScentSigns:
+        """Return the signs of the answer if it shows these chunks."""
+        if list(shown) == list(self.looked_at):
+            return self.signs
+        return replace(signs_of(question, ranking, shown), sharing=self.signs.sharing)
+
+
+def _ordered(question: SearchQuestion, ranking: Ranking, seen: Sequence[str], *, most: int, sharing: int) -> _Order:
+    """Return the ranked chunks whose marks are not among those already seen, in the order in which answers show them.
+
+    If the best page is almost certainly right, its passages come first, because one of them has the answer. Otherwise passages of
+    many pages do, because another page may be meant.
+    """
+    unseen = spread([(seq, ranking.rows[seq].doc) for seq in ranking.ranked], window=USUAL)
+    if seen:
+        marks = frozenset(seen)
+        unseen = [seq for seq in unseen if _mark(ranking.rows[seq]) not in marks]
+    looked_at = unseen[:most]
+    signs = replace(signs_of(question, ranking, looked_at), sharing=sharing)
+    if score_of(signs) >= SUFFICIENT_FROM:
+        left = frozenset(unseen)
+        unseen = [seq for seq in ranking.ranked if seq in left]
+    return _Order(unseen, signs, looked_at)
 
 
 def _marks_in(cursor: str, key: str) -> list[str]:

@@ -732,3 +732,23 @@ async def test_nothing_is_learnt_from_pieces_of_a_script_without_spaces(
     assert explanation is not None
     assert explanation["hits"]
     assert ("shared words" in json.dumps(explanation["hits"])) is learns
+
+
+async def test_only_an_answer_that_is_sure_of_its_page_is_filled_by_it(tmp_path: Path) -> None:
+    """Another page may be meant; and if this one is, one of its passages has the answer."""
+    sections = "".join(
+        f"## Part {n}\n\nThe pressure of valve {n} is set by hand, and its pressure is read on dial {n}.\n\n"
+        for n in range(12)
+    )
+    pages = {"valves.md": f"# Set the pressure of a valve\n\n{sections}"} | {
+        f"other/{n}.md": f"# Machine {n}\n\nMachine {n} has a valve and a belt that is {n} metres long.\n"
+        for n in range(9)
+    }
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    sure = await base.finder.search("set the pressure of a valve by hand")
+    assert sure.scent.level == "sufficient"
+    assert {hit.path for hit in sure.hits} == {"valves.md"}
+    unsure = await base.finder.search("valve noise at night")
+    assert unsure.scent.level != "sufficient"
+    assert len({hit.path for hit in unsure.hits}) == len(unsure.hits) - 1 > 4
