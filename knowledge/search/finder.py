@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 
@@ -46,15 +46,13 @@ from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, Sea
 from knowledge.search.ranking.scent import (
     LOST_BELOW,
     MOST_SHARING,
-    SUFFICIENT_FROM,
+    RankingSigns,
     ScentSigns,
     ShownChunk,
     at_place,
     at_tag,
     judge,
     page_scores,
-    score_of,
-    signs_of,
 )
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.rerank.order import Reranking
@@ -200,9 +198,10 @@ class Finder:
             )
             if places.target is not None and places.target.kind == "document":
                 ranking = await self._named_first(places.target.path, ranking, chosen)
-        order = _ordered(question, ranking, seen, most=most, sharing=max(sharing(names), places.pages_sharing))
+        measured = RankingSigns(question, ranking, sharing=max(sharing(names), places.pages_sharing))
+        fresh = _unseen(seen, ranking, is_sure=measured.is_sure)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
-        wanted = order.unseen[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
+        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         sections = {seq: _section(ranking.rows[seq], records) for seq in wanted}
         sure = 0 if limit is None else min(limit, SURE)
@@ -215,7 +214,7 @@ class Finder:
             is_target=places.target is not None,
         )
         progress = await self._searchable()
-        signs = order.signs_if(shown, question, ranking)
+        signs = measured.showing(shown)
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.
@@ -255,9 +254,7 @@ class Finder:
             route=route,
             scent=scent,
             nudge=None,
-            next_cursor=_cursor(key, seen, [ranking.rows[seq] for seq in shown])
-            if len(order.unseen) > len(shown)
-            else None,
+            next_cursor=_cursor(key, seen, [ranking.rows[seq] for seq in shown]) if len(fresh) > len(shown) else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,
@@ -265,10 +262,9 @@ class Finder:
         taken = sum(costs[seq] for seq in shown)
         if explain:
             answer = await self._explained(answer, shown, question, ranking, scope, taken=taken)
-        of_hits = [(ranking.rows[seq], sections[seq], scores[ranking.rows[seq].doc]) for seq in shown]
         return self._with_hits(
             answer,
-            of_hits,
+            [(ranking.rows[seq], sections[seq], scores[ranking.rows[seq].doc]) for seq in shown],
             question,
             taken=taken,
             least=SHORTEST_SNIPPET if sure or explain else TELLING_SNIPPET,
@@ -545,37 +541,19 @@ def _cursor(key: str, seen: Sequence[str], shown: Sequence[ChunkRow]) -> str:
     return key + "".join([*seen, *map(_mark, shown)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """The chunks that an answer may still show, in order, and its signs if it shows those that were `looked_at`."""
-
-    unseen: Sequence[int]
-    signs: ScentSigns
-    looked_at: Sequence[int]
-
-    def signs_if(self, shown: Sequence[int], question: SearchQuestion, ranking: Ranking) -> ScentSigns:
-        """Return the signs of the answer if it shows these chunks."""
-        if list(shown) == list(self.looked_at):
-            return self.signs
-        return replace(signs_of(question, ranking, shown), sharing=self.signs.sharing)
-
-
-def _ordered(question: SearchQuestion, ranking: Ranking, seen: Sequence[str], *, most: int, sharing: int) -> _Order:
+def _unseen(seen: Sequence[str], ranking: Ranking, *, is_sure: bool) -> Sequence[int]:
     """Return the ranked chunks whose marks are not among those already seen, in the order in which answers show them.
 
-    If the best page is almost certainly right, its passages come first, because one of them has the answer. Otherwise passages of
-    many pages do, because another page may be meant.
+    If the best page is sure, its passages come first, because one of them has the answer. Otherwise passages of many pages do, because
+    another page may be meant.
     """
-    unseen = spread([(seq, ranking.rows[seq].doc) for seq in ranking.ranked], window=USUAL)
-    if seen:
-        marks = frozenset(seen)
-        unseen = [seq for seq in unseen if _mark(ranking.rows[seq]) not in marks]
-    looked_at = unseen[:most]
-    signs = replace(signs_of(question, ranking, looked_at), sharing=sharing)
-    if score_of(signs) >= SUFFICIENT_FROM:
-        left = frozenset(unseen)
-        unseen = [seq for seq in ranking.ranked if seq in left]
-    return _Order(unseen, signs, looked_at)
+    order = ranking.ranked
+    if not is_sure:
+        order = spread([(seq, ranking.rows[seq].doc) for seq in order], window=USUAL)
+    if not seen:
+        return order
+    marks = frozenset(seen)
+    return [seq for seq in order if _mark(ranking.rows[seq]) not in marks]
 
 
 def _marks_in(cursor: str, key: str) -> list[str]:

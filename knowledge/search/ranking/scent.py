@@ -1,6 +1,6 @@
 """How likely each page answers, and the verdict on an answer: whether it is probably enough, and the next call if not.
 
-`signs_of` measures an answer; `page_scores` and `judge` rate the measurements (pure). Decision record 17 gives the reasons.
+`RankingSigns` measures an answer; `page_scores` and `judge` rate the measurements (pure). Decision record 17 gives the reasons.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean, harmonic_mean
 
@@ -140,56 +140,77 @@ class ShownChunk:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
-def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> ScentSigns:
-    """Return the signs of a ranking.
+class RankingSigns:
+    """The signs of a ranking, measured once. Only `missing` depends on which chunks are shown.
 
-    Only `missing` depends on which chunks are `shown`, so a score does not depend on the limit and stays the same when an answer
-    is continued.
+    So a score does not depend on the limit and stays the same when an answer is continued. `sharing` pages have the name that is
+    asked for.
     """
-    if not ranking.ranked:
-        return ScentSigns()
-    first = ranking.ranked[:LOOKED_AT]
-    best = first[0]
-    page = ranking.rows[best].doc
-    of_page = [seq for seq in first if ranking.rows[seq].doc == page]
-    counted = _CountedWords(question, [ranking.rows[seq] for seq in of_page])
-    matcher = TermMatcher(question.terms, dates=question.days)
-    matches = {
+
+    def __init__(self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1) -> None:
+        self._question, self._ranking = question, ranking
+        self.signs = ScentSigns(sharing=sharing)
+        """Without `missing`."""
+        if not ranking.ranked:
+            return
+        first = ranking.ranked[:LOOKED_AT]
+        best = first[0]
+        page = ranking.rows[best].doc
+        of_page = [seq for seq in first if ranking.rows[seq].doc == page]
+        counted = self._counted = _CountedWords(question, [ranking.rows[seq] for seq in of_page])
+        self._matcher = TermMatcher(question.terms, dates=question.days)
         # A server's order is not boosted, so its chunks were not searched for words yet.
-        seq: ranking.matches[seq] if seq in ranking.matches else matcher.match(ranking.rows[seq]).words
-        for seq in dict.fromkeys((*first, *shown[:LOOKED_AT]))
-    }
-    having = frozenset().union(*(matches[seq] for seq in shown[:LOOKED_AT])) - question.doubtful.keys()
-    by_words, by_meaning = (_page_scores(found) for found in (ranking.keyword, ranking.vectors))
-    places = [_place(page, found) for found in (by_words, by_meaning)]
-    coverage = counted.coverage([matches[seq] for seq in of_page])
-    # If a single page was searched, that no other page comes near says nothing, neither for it nor against it.
-    is_alone = len(by_words.keys() | by_meaning.keys()) == 1
-    return ScentSigns(
-        coverage,
-        # An engine that is unavailable counts 0.
-        agreement=fmean(1 / place if place else 0.0 for place in places),
-        # 0 if the lists were joined by rank: then the first page is right less often, and counting pairs would make its
-        # score too high.
-        pairs=_neighbours(question, ranking, best),
-        lead=LEAD_ALONE * coverage if is_alone else _lead(page, by_words),
-        gap=GAP_ALONE * coverage if is_alone else _gap(list(by_words.values())),
-        # A title that many pages have (`Weekly meeting`) tells none of them apart.
-        title=_title_match(question, counted, ranking.rows[best]) / _with_title(ranking, ranking.rows[best].title),
-        unknown=counted.unknown,
-        words=counted.words,
-        # A name that was found by a corrected word is a guess.
-        exact=best in ranking.exact and not question.corrected,
-        by_both=bool(by_words and by_meaning),
-        is_section=_is_section(ranking.rows[best]),
-        is_unspaced=question.is_unspaced,
-        missing=counted.missing(having, [ranking.rows[seq] for seq in shown[:LOOKED_AT]]),
-        similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
-        is_similar_name=_has_similar_name(question, ranking.rows[best]),
-        lacks_number=counted.lacks_number([matches[seq] for seq in of_page]),
-        is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
-        asked=" ".join(question.to_embed.split()),
-    )
+        matches = [self._match(seq) for seq in of_page]
+        by_words, by_meaning = (_page_scores(found) for found in (ranking.keyword, ranking.vectors))
+        places = [_place(page, found) for found in (by_words, by_meaning)]
+        coverage = counted.coverage(matches)
+        # If a single page was searched, that no other page comes near says nothing, neither for it nor against it.
+        is_alone = len(by_words.keys() | by_meaning.keys()) == 1
+        self.signs = ScentSigns(
+            coverage,
+            # An engine that is unavailable counts 0.
+            agreement=fmean(1 / place if place else 0.0 for place in places),
+            # 0 if the lists were joined by rank: then the first page is right less often, and counting pairs would make its
+            # score too high.
+            pairs=_neighbours(question, ranking, best),
+            lead=LEAD_ALONE * coverage if is_alone else _lead(page, by_words),
+            gap=GAP_ALONE * coverage if is_alone else _gap(list(by_words.values())),
+            # A title that many pages have (`Weekly meeting`) tells none of them apart.
+            title=_title_match(question, counted, ranking.rows[best]) / _with_title(ranking, ranking.rows[best].title),
+            unknown=counted.unknown,
+            words=counted.words,
+            # A name that was found by a corrected word is a guess.
+            exact=best in ranking.exact and not question.corrected,
+            sharing=sharing,
+            by_both=bool(by_words and by_meaning),
+            is_section=_is_section(ranking.rows[best]),
+            is_unspaced=question.is_unspaced,
+            similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
+            is_similar_name=_has_similar_name(question, ranking.rows[best]),
+            lacks_number=counted.lacks_number(matches),
+            is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
+            asked=" ".join(question.to_embed.split()),
+        )
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the first page answers almost certainly."""
+        return score_of(self.signs) >= SUFFICIENT_FROM
+
+    def showing(self, shown: Sequence[int]) -> ScentSigns:
+        """Return the signs of an answer that shows these chunks."""
+        if not self._ranking.ranked:
+            return self.signs
+        looked_at = shown[:LOOKED_AT]
+        having = frozenset().union(*map(self._match, looked_at)) - self._question.doubtful.keys()
+        return replace(
+            self.signs, missing=self._counted.missing(having, [self._ranking.rows[seq] for seq in looked_at])
+        )
+
+    def _match(self, seq: int) -> Mapping[str, float]:
+        """Return the words of the question that a chunk has, with the weight of the best form."""
+        known = self._ranking.matches.get(seq)
+        return self._matcher.match(self._ranking.rows[seq]).words if known is None else known
 
 
 class _CountedWords:

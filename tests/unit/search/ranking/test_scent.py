@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from knowledge.search.ranking.scent import (
     LOST_BELOW,
     SUFFICIENT_FROM,
     WEIGHTS,
+    RankingSigns,
     ScentSigns,
     ShownChunk,
     chance,
@@ -27,7 +29,6 @@ from knowledge.search.ranking.scent import (
     level_of,
     page_scores,
     score_of,
-    signs_of,
 )
 from knowledge.state.ports import ChunkRow
 from tests.benchmarks.processes import ROOT
@@ -59,6 +60,10 @@ places = st.builds(
     st.lists(names, max_size=5).map(" > ".join),
     st.booleans(),
 )
+
+
+def signs_of(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> ScentSigns:
+    return RankingSigns(question, ranking).showing(shown)
 
 
 def told(found: ScentSigns, at: list[ShownChunk], *, directory: str = "") -> tuple[str, str]:
