@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -331,13 +330,13 @@ class Tiers:
         """
         for end in (len(path), *(at for at in range(len(path) - 1, 0, -1) if path[at] == "#")):
             page, anchor = path[:end], unquote(path[end:]).strip("#")
-            with suppress(NoSuchPath):
-                await self._open(page)
-                if not anchor or anchor.startswith("^"):
-                    return page, anchor or None
-                # Obsidian writes headings one below the other as `Page#Heading#Heading`.
-                nested = "#" in anchor and HEADING_SEPARATOR not in anchor
-                return page, HEADING_SEPARATOR.join(anchor.split("#")) if nested else f"#{anchor}"
+            if await self._found(clean_path(page)) is None:
+                continue
+            if not anchor or anchor.startswith("^"):
+                return page, anchor or None
+            # Obsidian writes headings one below the other as `Page#Heading#Heading`.
+            nested = "#" in anchor and HEADING_SEPARATOR not in anchor
+            return page, HEADING_SEPARATOR.join(anchor.split("#")) if nested else f"#{anchor}"
         return path, None
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
@@ -364,6 +363,18 @@ class Tiers:
     async def _open(self, asked: str) -> tuple[str, FileRead]:
         """Return the path and the bytes of the document with the path or name `asked`."""
         path = clean_path(asked)
+        if (found := await self._found(path)) is not None:
+            return found
+        if self._is_directory(path):
+            raise NoSuchPath(path, [f"the directory itself: kb_map({path!r})"])
+        raise NoSuchPath(path, await self._nearest(path))
+
+    async def _found(self, path: str) -> tuple[str, FileRead] | None:
+        """Return the path and the bytes of the document with that path, suffix or not, or that name; None without one.
+
+        Raises:
+            AmbiguousName: several documents have the name.
+        """
         if not path:
             spellings = [INDEX_NAME]
         elif is_markdown(path):
@@ -376,16 +387,14 @@ class Tiers:
             except NoSuchPath:
                 continue
         found = await self._by_name(path)
-        return found, await anyio.to_thread.run_sync(self._vault.read, found)
+        return None if found is None else (found, await anyio.to_thread.run_sync(self._vault.read, found))
 
-    async def _by_name(self, asked: str) -> str:
+    async def _by_name(self, asked: str) -> str | None:
         named = await self._index.named(asked, limit=20, spellings=[number_key(asked)])
         matches = [match for match in named if match.by != "heading"]
         paths = list(dict.fromkeys(match.path for match in matches))
         if not paths:
-            if self._is_directory(asked):
-                raise NoSuchPath(asked, [f"the directory itself: kb_map({asked!r})"])
-            raise NoSuchPath(asked, await self._nearest(asked))
+            return None
         # A title is a better match than an alias; two of the same kind are ambiguous.
         if len(paths) > 1 and matches[0].by == matches[1].by:
             raise AmbiguousName(asked, paths)

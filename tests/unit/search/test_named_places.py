@@ -37,11 +37,15 @@ MANUAL = {
 BY_NAME = ("a page has this name", "a page or section has this name", "the question asks what is in")
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
-    made = Base(write(tmp_path_factory.mktemp("manual"), MANUAL))
+def indexed(folder: Path, pages: dict[str, str]) -> Base:
+    made = Base(write(folder, pages))
     asyncio.run(made.index_all())
     return made
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return indexed(tmp_path_factory.mktemp("manual"), MANUAL)
 
 
 @pytest.mark.parametrize(
@@ -449,9 +453,7 @@ NUMBERED = {
 
 @pytest.fixture(scope="module")
 def numbered(tmp_path_factory: pytest.TempPathFactory) -> Base:
-    made = Base(write(tmp_path_factory.mktemp("numbered"), NUMBERED))
-    asyncio.run(made.index_all())
-    return made
+    return indexed(tmp_path_factory.mktemp("numbered"), NUMBERED)
 
 
 @pytest.mark.parametrize(
