@@ -84,7 +84,7 @@ class BadCursor(KnowledgeError):
 
     def __init__(self, cursor: str) -> None:
         self.cursor = cursor
-        super().__init__("this cursor is of another call, or damaged; repeat the call without it")
+        super().__init__("this cursor belongs to another call or is damaged; repeat the call without it")
 
 
 class VaultUnavailable(KnowledgeError):

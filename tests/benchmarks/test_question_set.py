@@ -40,7 +40,7 @@ def test_both_halves_have_questions_with_and_without_an_answer(corpus: str) -> N
     [
         ("kb_read('a.md', section='A > B (c)')", ("kb_read", {"path": "a.md", "section": "A > B (c)"})),
         ("kb_search('two words', path='a.md')", ("kb_search", {"query": "two words", "path": "a.md"})),
-        ("kb_map('ops'); its pages are about keys", ("kb_map", {"path": "ops"})),
+        ("kb_map('ops') (its pages are about keys)", ("kb_map", {"path": "ops"})),
         ("ask again", None),
     ],
 )

@@ -98,7 +98,7 @@ def _neighbours(linked: int, linking: int) -> str:
     The map lists the `linked` pages that the page links to, then the `linking` pages that link to it.
     """
     if not linked and not linking:
-        return "this is a page, and not a directory; no page links to it, and it links to none"
+        return "this is a page, not a directory; it has no links, and no page links to it"
     if not linking:
         return "this is a page, so the pages that it links to are listed"
     if not linked:

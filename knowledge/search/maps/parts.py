@@ -131,7 +131,7 @@ def _note(directory: str, part: _Part) -> str:
     notes = []
     if not part.complete:
         where = f", path={directory!r}" if directory else ""
-        search = f"; to find one page, kb_search(query{where}) is shorter" if len(directory) <= LONGEST_SEARCHED else ""
+        search = f"; to find one page, kb_search(query{where}) is cheaper" if len(directory) <= LONGEST_SEARCHED else ""
         notes.append(f"there are more pages: repeat with cursor=next_cursor{search}")
     if part.folded:
         names = [repr(path) for path in part.folded if len(path) <= LONGEST_NAMED][:MOST_NAMED]

@@ -31,6 +31,6 @@ def note_on(gap: LanguageGap, *, is_down: bool) -> str:
     if is_down:
         return f"{gap.in_words}, and search by meaning is not available now. Ask in {gap.page_languages}"
     return (
-        f"{gap.in_words}, and the current embedder can't match across languages. Ask in {gap.page_languages}. A multilingual model "
-        "would find them: knowledge-forge embedder list"
+        f"{gap.in_words}, and the current embedder can't match across languages. Ask in {gap.page_languages}, or choose a "
+        "multilingual model: knowledge-forge embedder list"
     )

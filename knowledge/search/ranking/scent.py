@@ -521,7 +521,7 @@ def at_tag(scent: Scent, tag: str, pages: int) -> Scent:
 
 
 def _reason(signs: ScentSigns, level: ScentLevel, *, indexed: bool, continued: bool) -> str:
-    reasons = ["these are later hits; the best ones came before"] if continued else list(_comparisons(signs, level))
+    reasons = ["these are later results; the best ones came first"] if continued else list(_comparisons(signs, level))
     if signs.missing:
         reasons.append("no hit has " + ", ".join(map(repr, signs.missing[:MOST_MISSING])))
     if signs.similar and not continued:
@@ -585,7 +585,7 @@ def _look_around(places: Sequence[ShownChunk], asked: str) -> str:
     call = f"kb_map({best!r})"
     # As many words as fit: the length of a next step is bounded, because the answer's tokens are.
     for count in range(min(len(used), MOST_WORDS), 0, -1):
-        step = f"{call}; its pages are about {', '.join(used[:count])}"
+        step = f"{call} (its pages are about {', '.join(used[:count])})"
         if len(step) <= LONGEST_STEP:
             return step
     return call

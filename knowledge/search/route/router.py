@@ -204,6 +204,8 @@ def _reason(shares: Mapping[str, float], mode: RouteMode) -> str:
     ordered = sorted(((share * side, name) for name, share in shares.items() if name not in _NO_REASON), reverse=True)
     loud = [name for share, name in ordered[:2] if share > 0.1]
     like = "resembles questions about places" if mode == "navigation" else "resembles questions about ideas"
+    # One may say more than the other: `names a kind of place and no problem`.
+    loud = [name for name in loud if not any(other != name and other.startswith(name) for other in loud)]
     if loud:
         return f"it {', and it '.join(like if name == 'neighbours' else name for name in loud)}"
     return "it reads like a name" if mode == "navigation" else "it names no page or folder"

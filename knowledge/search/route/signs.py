@@ -197,7 +197,7 @@ def sign_values(seen: RouteSigns, leaning: float) -> dict[str, float]:
         "asks whether first": bool(first & WHETHER) and not seen.asks_existence,
         "asks for a list": listed,
         "asks for a list first": bool(first & LIST),
-        "names kinds of places": min(seen.places, 3) / 2,
+        "names a kind of place": min(seen.places, 3) / 2,
         "ends with a kind of place": seen.ends_with_place,
         "describes a problem": problem,
         "says that something is missing": gone,

@@ -477,8 +477,8 @@ async def map_lines(base: KnowledgeBase, settings: Settings) -> DoctorFinding | 
 async def _indexing(base: KnowledgeBase) -> DoctorFinding:
     lease = await base.state.lease(base.lease)
     if lease is None or not holds(lease.expires_at, utc_now(), TTL_S):
-        found = "no server is running, so no process watches the files"
-        return note("indexing", found, "start a server, or run after changes: knowledge-forge index")
+        mend = "a running server takes this over by itself; without one, run after changes: knowledge-forge index"
+        return note("indexing", "no process is watching the files", mend)
     # As `holder_name` writes it. Another version may write it in another way, so parts may be missing.
     number, theirs, *_ = [*lease.holder.split("-"), "", ""]
     if theirs != VERSION:

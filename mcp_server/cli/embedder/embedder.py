@@ -17,6 +17,7 @@ from knowledge.extras import install_command
 from knowledge.index.embed.identity import NO_PREFIXES, Prefixes
 from knowledge.index.indexing_service import TTL_S
 from knowledge.state.ports import Progress
+from knowledge.wire.addresses import shown_address
 from mcp_server.app.freshness.embedder_state import AFTERWARDS, embedder_problem, used_meanwhile
 from mcp_server.app.freshness.index_update import OnProgress, bring_up_to_date, held_lease, other_process
 from mcp_server.app.knowledge_base import KnowledgeBase, models_folder, open_base
@@ -171,7 +172,9 @@ async def _use(args: argparse.Namespace, settings: Settings) -> int:
         print(f"{visible(choice.offer.setting)} is set in {choice.file}")
         print(waiting or "all passages have their vectors, and searches use them now")
         if (before := settings.embedder) != choice.offer.setting:
-            print(f"to go back: knowledge-forge embedder use {shlex.quote(visible(before))}")
+            moved = before.startswith("endpoint:") and choice.settings.embedder_url != settings.embedder_url
+            words = [before, *(["--url", shown_address(settings.embedder_url or "")] if moved else [])]
+            print(f"to go back: {visible(shlex.join(['knowledge-forge', 'embedder', 'use', *words]))}")
     return 0 if not waiting or args.later else NOT_DONE
 
 

@@ -124,9 +124,7 @@ def _show(answer: SearchAnswer, verdict: Mapping[str, str]) -> None:
             console.print(Padding(f"[dim]{escape(tidy(line, 400))}[/]", (0, 0, 0, 2)))
     for line in _reading(explained):
         console.print(f"[dim]{escape(tidy(line, 400))}[/]")
-    step, also, about = verdict["next"].partition("; its pages are about ")
-    # In brackets, so that what is copied up to there is a command.
-    then = escape(as_commands(step) + (f" (its pages are about {about})" if also else ""))
+    then = escape(as_commands(verdict["next"]))
     # The terminal wraps the line itself, so that the command can be copied.
     console.print(f"[dim]{verdict['level']}: {escape(verdict['reason'])}. Next: {then}[/]", soft_wrap=True)
     if answer.note:

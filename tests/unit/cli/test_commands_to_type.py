@@ -18,7 +18,7 @@ from mcp_server.cli.terminal.commands import as_commands, command, remember
             "call kb_read('a b.md', section='Set up > Linux')",
             "call knowledge-forge read 'a b.md' --section 'Set up > Linux'",
         ),
-        ("kb_map('d'); its pages are about x", "knowledge-forge map d; its pages are about x"),
+        ("kb_map('d') (its pages are about x)", "knowledge-forge map d (its pages are about x)"),
         ("kb_search('how', path='guides')", "knowledge-forge search how --path guides"),
         ("kb_read('$(rm -rf x).md')", "knowledge-forge read '$(rm -rf x).md'"),
         ('kb_read("it\'s.md")', """knowledge-forge read 'it'"'"'s.md'"""),

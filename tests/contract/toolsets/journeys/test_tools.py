@@ -335,10 +335,10 @@ async def test_a_cursor_that_the_list_did_not_give_out_is_refused(tmp_path: Path
         key = question({"of": "journeys", "state": None, "agent": None})
         gone, odd = (seal(key, (id_,)) for id_ in ("noting-0", "\ud800"))
         for wrong in (started[1], cursor[:-3], cursor[::-1], of_state, gone, odd, ""):
-            with pytest.raises(Refused, match="this cursor is of another call"):
+            with pytest.raises(Refused, match="this cursor belongs to another call"):
                 await host.call("journey_list", limit=1, cursor=wrong)
         for other in ({"state": "waiting"}, {"agent": "noting"}):
-            with pytest.raises(Refused, match="this cursor is of another call"):
+            with pytest.raises(Refused, match="this cursor belongs to another call"):
                 await host.call("journey_list", cursor=cursor, **other)
 
 

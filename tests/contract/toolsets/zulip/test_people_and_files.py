@@ -76,7 +76,7 @@ async def test_a_text_file_is_read_where_a_message_has_it_and_its_text_counts_as
         None,
         f"Plän.md: characters 40,001 to {len(whole):,} of {len(whole):,}",
     )
-    assert "of another call" in await here.refused(READ, channel="drawing", cursor=first["next_cursor"])
+    assert "belongs to another call" in await here.refused(READ, channel="drawing", cursor=first["next_cursor"])
     assert (await here.call(READ, channel="drawing", topic="merge"))["file"] is None
 
 

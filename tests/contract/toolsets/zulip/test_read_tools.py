@@ -263,7 +263,7 @@ UNCLEAR: list[tuple[dict[str, Any], str]] = [
     ({"since": "2026-11-20"}, "since needs a channel or people"),
     ({"anchor": "https://elsewhere.example/#narrow/near/1"}, "not the address of a message or topic"),
     ({"anchor": "999999"}, "has no message 999999"),
-    ({"channel": "drawing", "cursor": "bm8="}, "this cursor is of another call"),
+    ({"channel": "drawing", "cursor": "bm8="}, "this cursor belongs to another call"),
 ]
 
 
@@ -276,8 +276,8 @@ async def test_a_cursor_belongs_to_its_question(here: ZulipHost) -> None:
     for number in range(4):
         here.said(f"lobster {number}")
     cursor = (await here.call(READ, channel="drawing", limit=2))["next_cursor"]
-    assert "of another call" in await here.refused(READ, channel="team", cursor=cursor)
-    assert "of another call" in await here.refused(SEARCH, query="lobster", cursor=cursor)
+    assert "belongs to another call" in await here.refused(READ, channel="team", cursor=cursor)
+    assert "belongs to another call" in await here.refused(SEARCH, query="lobster", cursor=cursor)
 
 
 async def test_names_are_requested_rarely_and_again_for_an_unknown_one(here: ZulipHost) -> None:

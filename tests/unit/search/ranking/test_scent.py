@@ -126,7 +126,7 @@ def test_a_lost_question_is_sent_to_the_directory_with_most_hits_and_told_its_wo
         ShownChunk("ops/vault.md", "Choice", title="The vault"),
     ]
     # Not with its own word, nor with a heading that every page may have.
-    assert told(replace(POOR, asked="rotate keys"), at) == ("lost", "kb_map('ops'); its pages are about care, vault")
+    assert told(replace(POOR, asked="rotate keys"), at) == ("lost", "kb_map('ops') (its pages are about care, vault)")
 
 
 def test_words_that_nothing_has_are_named_in_the_reason() -> None:
@@ -417,7 +417,7 @@ async def test_a_page_that_both_engines_rank_high_is_likelier_than_one_that_is_f
 async def test_a_continued_answer_is_judged_by_its_own_first_page() -> None:
     scent = judge(GOOD, PLACES, indexed=True, directory="", continued=0.05)
     assert scent.level == "lost"
-    assert scent.reason.startswith("these are later hits")
+    assert scent.reason.startswith("these are later results")
     assert judge(GOOD, PLACES, indexed=True, directory="", continued=0.95).level == "sufficient"
 
 

@@ -12,7 +12,7 @@ from knowledge.errors import EmbedderUnavailable
 from knowledge.index.embed.static import StaticEmbedder
 from knowledge.search.answers import ROUTE_MODES, RouteMode
 from knowledge.search.route.examples import LONGEST_EXAMPLE, MOST_TEAM_EXAMPLES, plain, shipped_examples, team_examples
-from knowledge.search.route.router import Router
+from knowledge.search.route.router import Router, _reason
 from knowledge.state.ports import DocumentRecord, IndexIdentity, NameMatch, Replace, Stamp
 from tests.benchmarks.routing.questions import questions
 from tests.benchmarks.routing.report import accuracy, judged
@@ -222,3 +222,12 @@ async def test_no_example_is_sent_to_an_endpoint() -> None:
 async def test_what_the_caller_asks_for_is_what_it_gets(mode: RouteMode) -> None:
     taken = await Router(MemoryIndexStore()).route("where is it", mode, named=(), vector=None)
     assert (taken.mode, taken.confidence, taken.reason) == (mode, 1.0, "`mode` was set")
+
+
+def test_a_reason_does_not_say_one_sign_twice() -> None:
+    shares = {"names a kind of place": 1.2, "names a kind of place and no problem": 2.3, "bias": -0.5}
+    assert _reason(shares, "navigation") == "it names a kind of place and no problem"
+    assert (
+        _reason({"asks how": -1.8, "neighbours": -0.9}, "discovery")
+        == "it asks how, and it resembles questions about ideas"
+    )
