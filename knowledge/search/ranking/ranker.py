@@ -25,7 +25,7 @@ from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
-from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords
+from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords, are_relevant
 from knowledge.search.ranking.fusion import Fused, collapse, fuse
 from knowledge.search.ranking.signals import ChunkSignals, page_shares, shares
 from knowledge.search.ranking.weights import DEFAULT_WEIGHTS, RankingWeights, WeightsOf, default_weights
@@ -344,19 +344,26 @@ class _Joining:
         """Merge the four lists: return each chunk once, best first, and the signals of all chunks."""
         signals = await self._signals(keyword, vectors, pages, names)
         words = len(self.question.terms)
-        # If no word of the question was found, chunks that are only near in meaning are too far off to learn from. A
-        # single word is what the caller wants; words around it would drown it. In a script without spaces, what chunks share
+        ranked = signals.ranked(self.weights, words)
+        best = {seq: signals.docs[seq] for seq, _ in ranked[:CHUNKS]}
+        # If no word of the question was found, chunks that are only near in meaning are too far off to learn from.
+        learns = keyword and self._may_learn(words) and are_relevant(best, vectors, pages)
+        if learns and (added := await self._shared_terms([*best])):
+            signals.added, signals.learnt_from = added, tuple(best)
+            again = await self._search_again(added)
+            signals.feedback = shares(again)
+            signals.docs.update((hit.seq, hit.doc) for hit in again)
+            await self._add_cosines(signals.docs, signals.cosines)
+            ranked = signals.ranked(self.weights, words)
+        return [Fused(seq, signals.docs[seq], score) for seq, score in ranked], signals
+
+    def _may_learn(self, words: int) -> bool:
+        """Return whether words that the first chunks share may be searched beside the question's own, of which there are `words`."""
+        # A single word is what the caller wants; words around it would drown it. In a script without spaces, what chunks share
         # are pieces of a few words, not words.
-        learns = words >= FEWEST_TERMS and not self.question.is_unspaced and self.weights.feedback
-        if keyword and learns and not self.as_asked:
-            best = [seq for seq, _ in signals.ranked(self.weights, words)[:CHUNKS]]
-            if added := await self._shared_terms(best):
-                signals.added, signals.learnt_from = added, tuple(best)
-                again = await self._search_again(added)
-                signals.feedback = shares(again)
-                signals.docs.update((hit.seq, hit.doc) for hit in again)
-                await self._add_cosines(signals.docs, signals.cosines)
-        return [Fused(seq, signals.docs[seq], score) for seq, score in signals.ranked(self.weights, words)], signals
+        return bool(
+            self.weights.feedback and words >= FEWEST_TERMS and not self.question.is_unspaced and not self.as_asked
+        )
 
     async def _signals(
         self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]

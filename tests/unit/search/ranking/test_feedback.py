@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from knowledge.index.ports import QueryTerm
+import pytest
+
+from knowledge.index.ports import QueryTerm, Scored
 from knowledge.search.query.analysis import toned
-from knowledge.search.ranking.feedback import MOST_TERMS, RelevanceWords
+from knowledge.search.ranking.feedback import MOST_TERMS, RelevanceWords, are_relevant
 
 
 def asked(*words: str) -> list[QueryTerm]:
@@ -36,3 +38,29 @@ def test_nothing_shared_is_nothing_fed_back() -> None:
 def test_a_vietnamese_word_is_fed_back_with_its_tone() -> None:
     feedback = RelevanceWords([("thủ tướng", "vi"), ("thủ tướng", "vi")], asked("thu"))
     assert [term.word for term in feedback.terms({"thủ": 3, "tướng": 3})] == [toned("tướng", "vi")]
+
+
+@pytest.mark.parametrize(
+    ("nearest", "pages", "relevant"),
+    [
+        ([1, 2, 3, 90], [10, 20, 30], True),
+        ([1, 2, 90, 91], [10, 20, 30], False),
+        ([*range(90, 98), 1, 2, 3], [10, 20, 30], False),
+        ([1, 2, 3], [10, 20, 70], False),
+        ([1, 2, 3], [70, 71, 72, 10, 20, 30], False),
+        ([], [10, 20, 30], False),
+        ([1, 2, 3], [], False),
+    ],
+)
+def test_chunks_are_learnt_from_only_if_meaning_and_whole_pages_agree_with_them(
+    nearest: list[int], pages: list[int], *, relevant: bool
+) -> None:
+    """Otherwise the first chunks may be about something else, and their words lead further away."""
+    best = {1: 10, 2: 20, 3: 30, 4: 40, 5: 50}
+    by_meaning = [Scored(seq, 10 * seq, 0.5) for seq in nearest]
+    assert are_relevant(best, by_meaning, [Scored(doc, doc, 0.5) for doc in pages]) is relevant
+
+
+def test_chunks_of_one_page_agree_with_it() -> None:
+    best = dict.fromkeys(range(5), 10)
+    assert are_relevant(best, [Scored(seq, 10, 0.5) for seq in range(5)], [Scored(9, 10, 0.5)])

@@ -437,4 +437,4 @@ async def test_scent_is_right_about_the_handbook(tmp_path: Path) -> None:
     )  # of about fifteen, because the handbook keeps changing
     assert sum(level(one) != "sufficient" for one in without) >= 0.9 * len(without)
     assert sum(level(one) == "sufficient" for one in found) >= 0.15 * len(found)
-    assert len(found) >= 0.65 * sum(one.asked.answerable for one in judged)
+    assert len(found) >= 0.6 * sum(one.asked.answerable for one in judged)
