@@ -21,6 +21,8 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from tests.support.processes.socket_server import listening_on
+
 PATIENCE_S = 60
 
 Kind = Literal["cut", "wait", "answer", "raw", "hang_up"]
@@ -182,12 +184,7 @@ def serving(
     app: ASGIApp, *, plan: Plan = no_fault, certificate: tuple[Path, Path] | None = None, port: int = 0
 ) -> Iterator[Served]:
     """Serve `app` on `port`, by default a free one, by TLS if `certificate` (chain, key) is given, until the block ends."""
-    # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it every reply takes 40 ms more.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    # Otherwise a port whose connections were just closed would be refused for a minute.
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", port))
-    listening.listen()
+    listening = listening_on(port)
     scheme = "https" if certificate else "http"
     served = Served(f"{scheme}://127.0.0.1:{listening.getsockname()[1]}", plan)
     running = _Running(app, served, listening, certificate)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.support.index.memory_embedder import MemoryEmbedder
-from tests.support.processes.socket_server import Prompt
+from tests.support.processes.socket_server import Prompt, listening_on
 
 Fault = Callable[[list[str], dict[str, Any]], Response | None]
 """Answers in place of the server, or, with None, lets it answer as usual."""
@@ -128,7 +127,7 @@ def dies(_texts: list[str], _body: dict[str, Any]) -> Response:
 async def serving(server: EmbeddingServer) -> AsyncIterator[EmbeddingServer]:
     """Serve on a free port of loopback during the context; `server.url` is the address."""
     app = Starlette(routes=[Route("/v1/embeddings", server.embeddings, methods=["POST"])])
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listening_on()
     server.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
     running = Prompt(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     task = asyncio.create_task(running.serve(sockets=[listening]))

@@ -32,10 +32,21 @@ class Prompt(uvicorn.Server):
         await asyncio.sleep(0)
 
 
+def listening_on(port: int = 0) -> socket.socket:
+    """Return a socket that listens on `port` of this machine, by default a free one."""
+    # asyncio sets TCP_NODELAY only on sockets that say they are TCP; without it every reply takes 40 ms more.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Otherwise a port whose connections were just closed would be refused for a minute.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", port))
+    listening.listen()
+    return listening
+
+
 @asynccontextmanager
 async def served(app: ASGIApp) -> AsyncIterator[str]:
     """Serve `app` and yield its address, under the name localhost."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listening_on()
     server = Prompt(uvicorn.Config(app, log_config=None, lifespan="off", ws="none"))
     running = asyncio.create_task(server._serve(sockets=[listening]))
     try:
