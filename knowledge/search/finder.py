@@ -36,7 +36,7 @@ from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
 from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.languages import LanguageGap
-from knowledge.search.query.names import other_spellings, sharing, tag_in
+from knowledge.search.query.names import numbered_in, other_spellings, sharing, tag_in
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
@@ -81,6 +81,8 @@ EXPLAINED_CHARACTERS = 2_000
 LONGEST_NAME = 200
 MOST_NEAREST = 3
 """Paths that are named in place of one that does not exist."""
+MOST_MENTIONED = 3
+"""The most pages of one name that a question mentions among other words: of more, none is meant in particular."""
 MARK_BYTES = 6
 """Bytes of a chunk's mark in a cursor: among a few hundred chunks, two have the same mark once in a billion cases."""
 KEY_DIGITS = 12
@@ -183,10 +185,11 @@ class Finder:
         chosen, docs = await self._selected(chosen)
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
+        mentioned = frozenset[int]() if names else await self._mentioned(query, docs)
         most = USUAL if limit is None else limit
         # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
         scope = SearchScope(docs, chosen)
-        ranking = await self._ranked(question, names, scope, room=len(seen) + most)
+        ranking = await self._ranked(question, names, scope, room=len(seen) + most, mentioned=mentioned)
         # After ranking, because routing uses the question's vector, which ranking has made.
         route = await self._route(query, mode, names, ranking)
         places = NamedPlaces()
@@ -309,7 +312,9 @@ class Finder:
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query.encode(errors="replace").decode())
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        return await self._ranker.rank(question, names, SearchScope(docs, chosen), room=room, weights=weights)
+        mentioned = frozenset[int]() if names else await self._mentioned(query, docs)
+        scope = SearchScope(docs, chosen)
+        return await self._ranker.rank(question, names, scope, room=room, weights=weights, mentioned=mentioned)
 
     async def _named_first(self, path: str, ranking: Ranking, chosen: Filters) -> Ranking:
         """Return `ranking` with the page at `path`, which the question names, put first unless `chosen` excludes it."""
@@ -331,12 +336,19 @@ class Finder:
         )
 
     async def _ranked(
-        self, question: SearchQuestion, names: Sequence[NameMatch], scope: SearchScope, *, room: int
+        self,
+        question: SearchQuestion,
+        names: Sequence[NameMatch],
+        scope: SearchScope,
+        *,
+        room: int,
+        mentioned: frozenset[int],
     ) -> Ranking:
         """Return the best chunks, the first of them in the order of the reranker if there is one."""
         if self._reranking is None:
-            return await self._ranker.rank(question, names, scope, room=room)
-        ranking = await self._ranker.rank(question, names, scope, room=max(room, self._reranking.depth))
+            return await self._ranker.rank(question, names, scope, room=room, mentioned=mentioned)
+        room = max(room, self._reranking.depth)
+        ranking = await self._ranker.rank(question, names, scope, room=room, mentioned=mentioned)
         return await self._reranking.of(ranking, question)
 
     async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
@@ -521,6 +533,15 @@ class Finder:
         # Titles are what people read, and many files have the same name (`index.md`, `faq.md`). A path that was given in full
         # stays first.
         return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)
+
+    async def _mentioned(self, query: str, docs: frozenset[int] | None) -> frozenset[int]:
+        """Return the documents that `query` names by a word and a number (`ADR 14`) among other words."""
+        found: set[int] = set()
+        for name, *spellings in numbered_in(query):
+            matches = await self._index.named(name, limit=MOST_MENTIONED + 1, spellings=spellings)
+            having = {match.doc for match in matches if match.by != "heading" and (docs is None or match.doc in docs)}
+            found |= having if len(having) <= MOST_MENTIONED else set()
+        return frozenset(found)
 
     async def _is_of_stop_words(self, name: str) -> bool:
         languages = await self._questions.languages()

@@ -16,6 +16,9 @@ _TAG = re.compile(
     r"(?:^|\s)#([^\W\d][\w/-]*)|\btag:\s?#?([\w/-]+)|\btagged\s+(?:with\s+|as\s+)?[\"'#]?([\w/-]+)|\btags?\s+[\"'#]?([\w/-]+)[\"'?]*$",
     re.IGNORECASE,
 )
+MOST_NUMBERED = 3
+"""How many names with a number are looked up for a question."""
+_NUMBERED = re.compile(r"(?<![\w/.-])[^\W\d_]{2,}[\s_-]?#?\d{1,5}(?:\.\d+)*(?![\w/])")
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü"}
 _UMLAUT = re.compile("[aou]e", re.IGNORECASE)
 
@@ -41,6 +44,15 @@ def tag_in(query: str) -> str:
     """Return the tag whose pages a question asks for: `#team`, `tag:team`, *notes tagged team*; "" if it asks for none."""
     found = _TAG.search(query)
     return next((tag for tag in found.groups() if tag), "") if found else ""
+
+
+def numbered_in(query: str) -> Sequence[Sequence[str]]:
+    """Return the first words of `query` with a number that may name a page, each in its spellings: `ADR 14` of *why did ADR 14 fail*.
+
+    Written as one word (`RFC2119`) it is the number of a page or nothing: `oauth2.md` is not meant by each question that has `oauth2`.
+    """
+    found = list(dict.fromkeys(_NUMBERED.findall(query)))[:MOST_NUMBERED]
+    return [[number_key(name)] if name.isalnum() else [name, *other_spellings(name)] for name in found]
 
 
 def sharing(names: Sequence[NameMatch]) -> int:

@@ -116,7 +116,8 @@ _GROUPS = {
         file datei fichier archivo fichero arquivo ficheiro bestand файл plik
         """,
     HOLDS: """
-        contain contains enthält enthalten contient contiennent contiene contienen contém contêm contengono
+        contain contains say says sagt dice diz zegt säger siger mówi
+        enthält enthalten contient contiennent contiene contienen contém contêm contengono
         bevat bevatten innehåller indeholder содержит zawiera 包含 含む
         """,
     MAY: """

@@ -29,6 +29,7 @@ MOST_LISTED, MOST_LISTED_BY_SERVER = 10_000, 1_000
 """Results requested for each word alone, so that the explained hits are among them."""
 DIGITS = 4
 EXACT, PRESENT, NEIGHBOURS, VERBATIM = "exact name", "words present", "neighbours", "as written"
+MENTIONED = "mentioned"
 BY_WORDS, BY_MEANING = "place by words", "place by meaning"
 RERANKED = "place by reranker"
 
@@ -221,7 +222,7 @@ class Explainer:
             ranks = zip((BY_WORDS, BY_MEANING), made.ranks.get(seq, ()), strict=False)
             sums = {name: 1 / (RRF_K + place) for name, place in ranks if place}
         parts = {name: value * made.unit * made.scale for name, value in sums.items()}
-        for name, value in zip((PRESENT, NEIGHBOURS, VERBATIM), made.boosts.get(seq, ()), strict=False):
+        for name, value in zip((PRESENT, NEIGHBOURS, VERBATIM, MENTIONED), made.boosts.get(seq, ()), strict=False):
             parts[name] = value * made.scale
         if ranking.reranker:
             # A reranked chunk has the score of its new place, so the difference from its own sum is due to the reranker.
@@ -389,6 +390,7 @@ def _plain(part: str) -> str:
         PRESENT: "how many of the question's words it has",
         NEIGHBOURS: "words that are neighbours in the question, too",
         VERBATIM: "the question as it was written, which it has",
+        MENTIONED: "its page, which the question mentions by its number",
         BY_WORDS: "its place by words",
         BY_MEANING: "its place by meaning",
         EXACT: "its name, which matches the question",

@@ -47,6 +47,8 @@ COVERAGE_CHUNKS = 16
 """Best chunks whose text is searched for the question's words; searching twice as many improved nothing."""
 PAGE_DEPTH, NAME_DEPTH = 40, 20
 """The most pages taken from the search in whole texts, and from the search in names."""
+MOST_OF_MENTIONED = 2
+"""Chunks of each page that the question mentions which come first."""
 MOST_VERBATIM = 5
 """The most pages whose chunks are put first because they have the question as it was written. What more pages have does not tell
 them apart."""
@@ -93,9 +95,9 @@ class RankTrace:
     """None if the lists were joined by rank."""
     ranks: Mapping[int, tuple[int | None, ...]]
     unit: float
-    boosts: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
-    """For each of the first chunks, what was added for question words it has, for adjacent question words it keeps together, and
-    for the whole question as it was written."""
+    boosts: Mapping[int, tuple[float, float, float, float]] = field(default_factory=dict)
+    """For each of the first chunks, what was added for question words it has, for adjacent question words it keeps together, for
+    the whole question as it was written, and because the question mentions its page."""
     scale: float = 1.0
 
 
@@ -120,6 +122,8 @@ class Ranking:
     """For the first chunks: the share of the question's pairs of neighbours that they have, 0..1."""
     made: RankTrace | None = None
     """The numbers behind `scores`; None if nothing was searched."""
+    mentioned: frozenset[int] = frozenset()
+    """Those chunks that come first because the question mentions their page."""
     reranker: str = ""
     """The model that reordered the first chunks, "" without one; each place then keeps the score that it had before."""
 
@@ -153,6 +157,8 @@ class _EngineResults:
     """The chunks that were read on the way."""
     verbatim: frozenset[int] = frozenset()
     """The chunks found by words that have the question as it was written."""
+    mentioned: frozenset[int] = frozenset()
+    """The best chunks of the pages that the question mentions."""
 
 
 class Ranker:
@@ -171,12 +177,16 @@ class Ranker:
         *,
         room: int,
         weights: RankingWeights | None = None,
+        mentioned: frozenset[int] = frozenset(),
     ) -> Ranking:
-        """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page."""
+        """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page.
+
+        `mentioned` are documents that the question names among other words.
+        """
         if scope.docs is not None and not scope.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
         weights = weights or await self._weights()
-        found = await self._search(question, scope, weights, named=bool(names))
+        found = await self._search(question, scope, weights, named=bool(names), mentioned=mentioned)
         if _meaning_leads(question, found.embedded):
             weights = weights.across_languages()
         fused = found.fused
@@ -190,9 +200,8 @@ class Ranker:
         most = max(room, COVERAGE_CHUNKS) + SPARE
         if most < POOL and len({hit.doc for hit in fused[:most]}) < PAGES:
             most = POOL  # for any limit the same
-        first = (
-            [*(hit for hit in fused if hit.seq in found.verbatim), *fused[:most]] if found.verbatim else fused[:most]
-        )
+        preferred = found.verbatim | found.mentioned
+        first = [*(hit for hit in fused if hit.seq in preferred), *fused[:most]] if preferred else fused[:most]
         ordered = list(dict.fromkeys((*exact, *(hit.seq for hit in first))))[:most]
         rows = await self._rows(ordered, found.rows)
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
@@ -201,7 +210,8 @@ class Ranker:
         # Below 1, which is for exact names.
         scores = {hit.seq: hit.score / best * 0.99 for hit in first} | dict.fromkeys(exact, 1.0)
         ranking = Ranking(
-            ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded
+            *(ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded),
+            mentioned=found.mentioned,
         )
         ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
         ranking = replace(ranking, made=RankTrace(weights, found.signals, ranks, 0.99 / best))
@@ -230,8 +240,26 @@ class Ranker:
         few = len({row.doc for row in having}) <= MOST_VERBATIM
         return frozenset(row.seq for row in having) if few else frozenset(), rows
 
+    async def _mentioned(
+        self, engines: Engines, question: SearchQuestion, scope: SearchScope, docs: frozenset[int]
+    ) -> Sequence[Scored]:
+        """Return the best chunks of each of `docs` by words; the first one of a document that has none of the words."""
+        found: list[Scored] = []
+        for doc in sorted(docs):
+            having = await _search_words(engines, question.terms, replace(scope, docs=frozenset([doc])))
+            found += having[:MOST_OF_MENTIONED]
+            if not having and (seq := await self._index.first_chunk(doc, None)):
+                found.append(Scored(seq, doc, 0.0))
+        return found
+
     async def _search(
-        self, question: SearchQuestion, scope: SearchScope, weights: RankingWeights, *, named: bool
+        self,
+        question: SearchQuestion,
+        scope: SearchScope,
+        weights: RankingWeights,
+        *,
+        named: bool,
+        mentioned: frozenset[int],
     ) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
         engines = await self._engines()
@@ -280,11 +308,20 @@ class Ranker:
             return _EngineResults(keyword, vectors, fused, tuple(notes), embedded)
         weights = weights.across_languages() if meaning_leads else weights
         verbatim, rows = await self._verbatim(question, keyword)
-        joining = _Joining(
-            self._index, engines, scope, question, embedded, weights, bool(named or verbatim), rows=dict(rows)
+        of_mentioned: Sequence[Scored] = ()
+        if mentioned:
+            with suppress(EngineUnavailable):
+                of_mentioned = await self._mentioned(engines, question, scope, mentioned)
+        as_asked = bool(named or verbatim or of_mentioned)
+        joining = _Joining(self._index, engines, scope, question, embedded, weights, as_asked, rows=dict(rows))
+        listed = frozenset(hit.seq for hit in keyword)
+        fused, signals = await joining.joined(
+            [*keyword, *(hit for hit in of_mentioned if hit.seq not in listed)], vectors, pages, names
         )
-        fused, signals = await joining.joined(keyword, vectors, pages, names)
-        return _EngineResults(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows, verbatim)
+        return _EngineResults(
+            *(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows, verbatim),
+            mentioned=frozenset(hit.seq for hit in of_mentioned),
+        )
 
     async def _rows(self, seqs: Sequence[int], read: Mapping[int, ChunkRow]) -> Mapping[int, ChunkRow]:
         """Return the rows of those of the chunks that still exist; `read` were read a moment ago."""
@@ -432,7 +469,8 @@ def boost_coverage(
 ) -> Ranking:
     """Return `ranking` with a boost for the `best` chunks that have more of the question's words, and more of them as neighbours.
 
-    Those in `verbatim`, which have the question as it was written, have a boost that puts them first.
+    Those in `verbatim`, which have the question as it was written, have a boost that puts them first, and so have those whose page it
+    mentions.
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
     matcher = TermMatcher(question.terms, question.pairs, question.days)
@@ -443,6 +481,7 @@ def boost_coverage(
             weights.coverage * sum(match.words.values()) / words,
             weights.pairs * match.pairs,
             weights.phrase if seq in verbatim else 0.0,
+            weights.phrase if seq in ranking.mentioned else 0.0,
         )
         for seq, match in matches.items()
     }

@@ -102,8 +102,9 @@ class ScentSigns:
     it. `by_both`: both engines found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words
     are pieces of runs without spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown
     chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
-    `is_similar_name`: one of these is in the title or heading of the first chunk. `lacks_number`: the first page has none of
-    the question's numbers. `is_stub`: its text is no sentence. `asked`: the question for a next call, with its certain corrections.
+    `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first page
+    among other words. `lacks_number`: the first page has none of the question's numbers. `is_stub`: its text is no sentence.
+    `asked`: the question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -122,6 +123,7 @@ class ScentSigns:
     missing: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
     is_similar_name: bool = False
+    is_mentioned: bool = False
     lacks_number: bool = False
     is_stub: bool = False
     asked: str = ""
@@ -187,6 +189,7 @@ class RankingSigns:
             is_unspaced=question.is_unspaced,
             similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
             is_similar_name=_has_similar_name(question, ranking.rows[best]),
+            is_mentioned=best in ranking.mentioned,
             lacks_number=counted.lacks_number(matches),
             is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
             asked=" ".join(question.to_embed.split()),
@@ -409,7 +412,8 @@ def score_of(signs: ScentSigns) -> float:
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
     # something else, and one with none has only its nearness in meaning to speak for it.
-    least = LOST_BELOW if signs.coverage >= FULL or signs.is_similar_name else 0.0
+    is_named = signs.is_similar_name or signs.is_mentioned
+    least = LOST_BELOW if signs.coverage >= FULL or is_named else 0.0
     return round(max(least, min(chance(signs), most)), DIGITS)
 
 
@@ -533,6 +537,8 @@ def _reason(signs: ScentSigns, level: ScentLevel, *, indexed: bool, continued: b
 
 def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     """Yield how much of the question the best page has, compared with other pages and by both engines."""
+    if signs.is_mentioned:
+        yield "the question names the best page by its number"
     if signs.coverage >= FULL:
         yield "one page has all the words asked for"
     elif signs.words > 1:

@@ -24,6 +24,7 @@ from knowledge.search.route.examples import Example, Examples, plain, shipped_ex
 from knowledge.search.route.second_opinion import UNSURE, RouteAdviser, SecondOpinion, shots
 from knowledge.search.route.signs import RouteSigns, by_rules, sign_values, signs
 from knowledge.search.route.words import HOW, PROBLEM
+from knowledge.state.document_names import number_key
 from knowledge.state.ports import IndexPosition, IndexStore, NameMatch
 
 log = logging.getLogger(__name__)
@@ -112,8 +113,8 @@ class Router:
 
         The first of these that applies decides: the mode that the caller chose; a team's example with the same words; a page or
         section with exactly the query's name (`named`); a team's example that is very near; a directory that the query is the name of
-        or asks for; a rule; a place here that the query names; the fitted weights, or the language model if those are unsure.
-        `vector` is the query's, from the embedder that was prepared last.
+        or asks for, or a page that it asks for by its number; a rule; a place here that the query names; the fitted weights, or the
+        language model if those are unsure. `vector` is the query's, from the embedder that was prepared last.
         """
         if mode != "auto":
             return QuestionRoute(mode, 1.0, "`mode` was set")
@@ -130,7 +131,7 @@ class Router:
                 reason = f"it is close to your team's example `{known.example.query}`"
                 return QuestionRoute(known.example.mode, 0.95, reason)
         said = said_names(query)
-        place = await self._contents_of(query) or await self._folder_in(said)
+        place = await self._contents_of(query) or await self._folder_in(said) or await self._numbered_page_in(said)
         if not place and (ruled := by_rules(seen)):
             return ruled
         if place or (place := await self._place_in(query, said, seen)):
@@ -171,6 +172,15 @@ class Router:
             spellings = {said.name.strip("/"), said.name.replace(" ", "-")}
             if (is_name or said.kind == "directory") and await self._index.directories_ending(spellings, limit=1):
                 return said.name
+        return ""
+
+    async def _numbered_page_in(self, said_names: Sequence[SaidName]) -> str:
+        """Return the name with a number by which a question asks for a page, or an empty string: `what does ADR 14 say`."""
+        for said in said_names:
+            if said.kind != "directory" and (number := number_key(said.name)):
+                named = await self._index.named(said.name, limit=1, spellings=[number])
+                if named and named[0].by != "heading":
+                    return said.name
         return ""
 
     async def _place_in(self, query: str, said_names: Sequence[SaidName], seen: RouteSigns) -> str:

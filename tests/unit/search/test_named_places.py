@@ -446,6 +446,8 @@ NUMBERED = {
     "errors/http.md": "# HTTP\n\nStatus codes.\n\n## 404\n\nNothing is there.\n",
     "500-miles.md": "# A song\n\nWalking.\n",
     "errors/500.md": "# Server errors\n\nLook at the log.\n",
+    "keps/node/3973-pods/README.md": "# Pods get more\n\nA proposal.\n",
+    "keps/node/3973-pods/notes.md": "# Notes\n\nOn a meeting.\n",
     "long.md": f"# Case {'9' * 5_000}: a number that no program reads\n\nText.\n",
     "howto.md": "# How to write an ADR\n\nSee ADR 7, adr/0007, RFC 12, decision 14, 0007 and 11.03.\n",
 }
@@ -473,6 +475,11 @@ def numbered(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("2026-11-28", "2026-11-28-release-notes.md"),
         ("500", "errors/500.md"),
         ("404", "errors/http.md"),
+        ("3973", "keps/node/3973-pods/README.md"),
+        ("keps/node/3973", "keps/node/3973-pods/README.md"),
+        ("what does ADR 7 say?", "doc/adr/0007-use-queues.md"),
+        ("what is in decision 0014", "weights.md"),
+        ("was sagt RFC 12", "names.md"),
     ],
 )
 async def test_a_numbered_page_is_found_by_its_number_if_nothing_else_is_called_so(
@@ -480,6 +487,39 @@ async def test_a_numbered_page_is_found_by_its_number_if_nothing_else_is_called_
 ) -> None:
     answer = await numbered.finder.search(query)
     assert (answer.scent.level, answer.scent.next) == ("sufficient", f"kb_read({path!r})")
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("why did ADR 7 reject the load balancer", ["doc/adr/0007-use-queues.md"]),
+        ("how short are names by RFC-12?", ["names.md"]),
+        ("is decision #14 about scores", ["weights.md"]),
+        ("does adr 7 contradict decision 14", ["doc/adr/0007-use-queues.md", "weights.md"]),
+    ],
+)
+async def test_a_page_that_a_question_mentions_by_its_number_comes_first(
+    numbered: Base, query: str, paths: list[str]
+) -> None:
+    """Pages that say more of the other words came first, and the answer was `lost`."""
+    answer = await numbered.finder.search(query, explain=True)
+    assert {*list(dict.fromkeys(hit.path for hit in answer.hits))[: len(paths)]} == {*paths}
+    assert answer.scent.level != "lost"
+    assert "the question names the best page by its number" in answer.scent.reason
+    assert answer.explanation is not None
+    assert answer.explanation["hits"][0]["parts"]["mentioned"]
+
+
+@pytest.mark.parametrize("query", ["what is new in python 3.11", "is port 500 open", "the ADR 99 about queues"])
+async def test_a_word_with_a_number_that_no_page_is_called_mentions_none(numbered: Base, query: str) -> None:
+    assert "by its number" not in (await numbered.finder.search(query)).scent.reason
+
+
+async def test_of_many_pages_of_a_number_none_is_mentioned(tmp_path: Path) -> None:
+    pages = {f"{team}/adr/0007-x.md": f"# Choice of {team}\n\nQueues for {team}.\n" for team in "abcde"}
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    assert "by its number" not in (await base.finder.search("why did adr 7 choose queues for c")).scent.reason
 
 
 async def test_a_year_is_no_number_of_a_page(numbered: Base) -> None:
