@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
 
@@ -45,18 +46,30 @@ class Phrase:
         return self._pattern.search(_plain(_LINKED.sub("[]", folded))) is not None
 
 
-def phrase_of(query: str) -> Phrase | None:
-    """Return the phrase to look for, None if `query` is too short or too long to be looked for as it was written."""
+def phrases_of(query: str, is_stop_word: Callable[[str], bool]) -> tuple[Phrase, ...]:
+    """Return the phrases to look for, longest first: `query`, and what is left of it without stop words at both ends.
+
+    One that is too short or too long to be looked for as it was written is left out.
+    """
     if len(query) > LONGEST:
-        return None
-    groups = word_groups(query)
-    text = _EDGES.sub("", _plain(query.casefold()))
+        return ()
+    whole = _EDGES.sub("", _plain(query))
+    words = whole.split()
+    while words and is_stop_word(_EDGES.sub("", words[0]).casefold()):
+        del words[0]
+    while words and is_stop_word(_EDGES.sub("", words[-1]).casefold()):
+        del words[-1]
+    core = _EDGES.sub("", " ".join(words))
+    return tuple(Phrase(text.casefold()) for text in dict.fromkeys((whole, core)) if _is_phrase(text))
+
+
+def _is_phrase(text: str) -> bool:
+    groups = word_groups(text)
     if not groups or not _RUN.search(text):
-        return None
+        return False
     unspaced = sum(is_part_of_a_run(whole) for whole, *_ in groups)
     is_identifier = " " not in text and not unspaced and (len(groups) > 1 or len(groups[0]) > 1)
-    is_sentence = len(groups) >= (FEWEST_UNSPACED if 2 * unspaced >= len(groups) else FEWEST_WORDS)
-    return Phrase(text) if is_identifier or is_sentence else None
+    return is_identifier or len(groups) >= (FEWEST_UNSPACED if 2 * unspaced >= len(groups) else FEWEST_WORDS)
 
 
 def _plain(text: str) -> str:

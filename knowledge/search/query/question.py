@@ -30,7 +30,7 @@ from knowledge.search.query.languages import (
     may_be_foreign,
     question_languages,
 )
-from knowledge.search.query.phrase import Phrase, phrase_of
+from knowledge.search.query.phrase import Phrase, phrases_of
 from knowledge.search.query.separable_verbs import GERMAN, SeparatedVerb, separated_verb
 from knowledge.state.ports import IndexPosition, IndexStore
 
@@ -71,8 +71,8 @@ class SearchQuestion:
     """The number of chunks with each content word, without words that no chunk has."""
     gap: LanguageGap | None = None
     """Set if the question is in a language that the pages are not in."""
-    phrase: Phrase | None = None
-    """The question as it was written; None if it is too short or too long to be looked for like that."""
+    phrases: tuple[Phrase, ...] = ()
+    """The question as it was written, then without the stop words around it; none if it is too short or too long to be looked for."""
     asked: tuple[AskedWord, ...] = ()
     """Its content words as its reader sees them: a compound is one word."""
     doubtful: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -111,7 +111,8 @@ class Questions:
         languages = across(gap) if gap else question_languages(query, documents)
         # A question of stop words alone (`to be or not to be`) is searched with them.
         content = [word for word in asked if not languages.is_stop_word(word)] or asked
-        known = await self._index.frequencies(content)
+        joined = _with_particle([group[0] for group in groups], frozenset(content))
+        known = await self._index.frequencies([*content, *joined.values()])
         verb = await self._separated_verb([group[0] for group in groups]) if languages.stop == (GERMAN,) else None
         if verb is not None:
             content = [word for word in content if word != verb.prefix]
@@ -140,8 +141,10 @@ class Questions:
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
             sure = [(best[word], 1.0)] if word in best else []
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
-            joined = verb.forms if verb is not None and word == verb.verb else ()
-            terms.append(_term([(word, 1.0), *sure, *near, *unfinished, *joined], languages, shares[word], known))
+            of_verb = verb.forms if verb is not None and word == verb.verb else ()
+            as_one = [(joined[word], 1.0)] if joined.get(word, "") in known else []
+            forms = [(word, 1.0), *sure, *near, *unfinished, *of_verb, *as_one]
+            terms.append(_term(forms, languages, shares[word], known))
         days = days_in(query)
         terms += [QueryTerm(said, tuple((day, 1.0) for day in forms)) for said, forms in days.items()]
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
@@ -162,7 +165,7 @@ class Questions:
             known,
             gap,
             # No page has a word that is surely misspelt, so none has the question as it was typed.
-            phrase_of(corrected or query),
+            phrases_of(corrected or query, languages.is_stop_word),
             asked_words(query, frozenset(content)),
             {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
             days,
@@ -200,6 +203,15 @@ def _without_lone_kana(groups: Sequence[tuple[str, ...]]) -> Sequence[tuple[str,
     """Return the words without kana that are in a pair too: alone, a kana says as little as a Latin letter."""
     paired = {kana for whole, *_ in groups if len(whole) == 2 for kana in _KANA.findall(whole)}
     return [group for group in groups if group[0] not in paired]
+
+
+def _with_particle(words: Sequence[str], content: frozenset[str]) -> dict[str, str]:
+    """Return for each word of `content` before a stop word what they are as one word: `backup` of *back up*, `login` of *log in*."""
+    return {
+        first: first + second
+        for first, second in pairwise(words)
+        if first in content and second not in content and len(second) > 1 and first.isalpha() and second.isalpha()
+    }
 
 
 def _shares(groups: Iterable[Sequence[str]], known: AbstractSet[str], likely: AbstractSet[str]) -> dict[str, float]:

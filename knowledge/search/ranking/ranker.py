@@ -228,17 +228,17 @@ class Ranker:
 
         A long chunk, or one on a long page, that has an identifier or a line of an error message once, is far down by BM25.
         """
-        if question.phrase is None:
+        if not question.phrases:
             return frozenset(), {}
         listed = [hit.seq for hit in found]
         rows = await self._rows(listed, {})
-        having = [
-            row
-            for seq in listed
-            if (row := rows.get(seq)) and question.phrase.is_in(indexed_text(row.title, row.section, row.text))
-        ]
-        few = len({row.doc for row in having}) <= MOST_VERBATIM
-        return frozenset(row.seq for row in having) if few else frozenset(), rows
+        texts = {seq: indexed_text(row.title, row.section, row.text) for seq, row in rows.items()}
+        for phrase in question.phrases:
+            having = frozenset(seq for seq, text in texts.items() if phrase.is_in(text))
+            if having:
+                few = len({rows[seq].doc for seq in having}) <= MOST_VERBATIM
+                return having if few else frozenset(), rows
+        return frozenset(), rows
 
     async def _mentioned(
         self, engines: Engines, question: SearchQuestion, scope: SearchScope, docs: frozenset[int]

@@ -243,8 +243,28 @@ async def test_a_misspelt_sentence_is_looked_for_as_it_was_meant() -> None:
 
     question = await Questions(store, near).ask("Cannot open the archve file")
     assert question.corrected == "Cannot open the archive file"
-    assert question.phrase is not None
-    assert question.phrase.is_in("It prints: cannot open the archive file.")
+    assert question.phrases[0].is_in("It prints: cannot open the archive file.")
+
+
+async def test_a_word_and_its_particle_are_found_as_one_word() -> None:
+    """`up` and `in` are stop words, so that *back up* was searched as `back`."""
+    question = await asked("how do I back up notes and log in", "A backup is made.", "Use the login page.")
+    forms = {term.word: [form for form, _ in term.alternatives] for term in question.terms}
+    assert "backup" in forms["back"]
+    assert "login" in forms["log"]
+    assert "notesand" not in forms["notes"]
+
+
+async def test_two_words_that_are_no_word_of_the_pages_stay_two() -> None:
+    question = await asked("back up the notes", "Take changes back.")
+    assert [form for term in question.terms for form, _ in term.alternatives if "up" in form] == []
+
+
+async def test_everything_and_anybody_say_nothing_in_an_english_question() -> None:
+    assert (await asked("does anybody know everything about queues", "Everything about queues.")).content == (
+        "know",
+        "queues",
+    )
 
 
 @pytest.mark.parametrize(
