@@ -185,7 +185,7 @@ class Finder:
         chosen, docs = await self._selected(chosen)
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        mentioned = frozenset[int]() if names else await self._mentioned(query, docs)
+        mentioned = frozenset[int]() if names else await self._mentioned(question, query, docs)
         most = USUAL if limit is None else limit
         # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
         scope = SearchScope(docs, chosen)
@@ -312,7 +312,7 @@ class Finder:
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query.encode(errors="replace").decode())
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        mentioned = frozenset[int]() if names else await self._mentioned(query, docs)
+        mentioned = frozenset[int]() if names else await self._mentioned(question, query, docs)
         scope = SearchScope(docs, chosen)
         return await self._ranker.rank(question, names, scope, room=room, weights=weights, mentioned=mentioned)
 
@@ -534,10 +534,16 @@ class Finder:
         # stays first.
         return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)
 
-    async def _mentioned(self, query: str, docs: frozenset[int] | None) -> frozenset[int]:
-        """Return the documents that `query` names by a word and a number (`ADR 14`) among other words."""
+    async def _mentioned(self, question: SearchQuestion, query: str, docs: frozenset[int] | None) -> frozenset[int]:
+        """Return the documents that `query` names among other words.
+
+        These are words with a number (`ADR 14`), or all that is left of the question without stop words at both ends.
+        """
+        said = numbered_in(query)
+        if len(question.core) <= LONGEST_NAME and question.core not in ("", query):
+            said = [[question.core, *other_spellings(question.core)], *said]
         found: set[int] = set()
-        for name, *spellings in numbered_in(query):
+        for name, *spellings in said:
             matches = await self._index.named(name, limit=MOST_MENTIONED + 1, spellings=spellings)
             having = {match.doc for match in matches if match.by != "heading" and (docs is None or match.doc in docs)}
             found |= having if len(having) <= MOST_MENTIONED else set()

@@ -46,20 +46,24 @@ class Phrase:
         return self._pattern.search(_plain(_LINKED.sub("[]", folded))) is not None
 
 
-def phrases_of(query: str, is_stop_word: Callable[[str], bool]) -> tuple[Phrase, ...]:
-    """Return the phrases to look for, longest first: `query`, and what is left of it without stop words at both ends.
+def core_of(query: str, is_stop_word: Callable[[str], bool]) -> str:
+    """Return `query` without marks and stop words at both ends: `get started` of *How do I get started?*; "" if nothing is left."""
+    words = _EDGES.sub("", _plain(query[:LONGEST])).split()
+    while words and is_stop_word(_EDGES.sub("", words[0]).casefold()):
+        del words[0]
+    while words and is_stop_word(_EDGES.sub("", words[-1]).casefold()):
+        del words[-1]
+    return _EDGES.sub("", " ".join(words))
+
+
+def phrases_of(query: str, core: str) -> tuple[Phrase, ...]:
+    """Return the phrases to look for, longest first: `query` and its `core`.
 
     One that is too short or too long to be looked for as it was written is left out.
     """
     if len(query) > LONGEST:
         return ()
     whole = _EDGES.sub("", _plain(query))
-    words = whole.split()
-    while words and is_stop_word(_EDGES.sub("", words[0]).casefold()):
-        del words[0]
-    while words and is_stop_word(_EDGES.sub("", words[-1]).casefold()):
-        del words[-1]
-    core = _EDGES.sub("", " ".join(words))
     return tuple(Phrase(text.casefold()) for text in dict.fromkeys((whole, core)) if _is_phrase(text))
 
 

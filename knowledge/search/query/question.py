@@ -30,7 +30,7 @@ from knowledge.search.query.languages import (
     may_be_foreign,
     question_languages,
 )
-from knowledge.search.query.phrase import Phrase, phrases_of
+from knowledge.search.query.phrase import Phrase, core_of, phrases_of
 from knowledge.search.query.separable_verbs import GERMAN, SeparatedVerb, separated_verb
 from knowledge.state.ports import IndexPosition, IndexStore
 
@@ -79,6 +79,8 @@ class SearchQuestion:
     """Words that no page has, with those that were searched as well because they are similar, but may not have been meant."""
     days: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The dates in it, as they are written, each with the days that it may be (`2026-11-29`)."""
+    core: str = ""
+    """The question, corrected, without stop words at both ends."""
 
     @property
     def spoken(self) -> tuple[str, ...]:
@@ -152,6 +154,8 @@ class Questions:
             if whole in best:
                 best = {word: other for word, other in best.items() if word not in parts}
         corrected = corrected_query(query[:MOST_EMBEDDED], best) if best else None
+        # No page has a word that is surely misspelt, so none has the question as it was typed.
+        core = core_of(corrected or query, languages.is_stop_word)
         pairs = tuple(_pairs(groups, frozenset(content)))
         return SearchQuestion(
             tuple(content),
@@ -164,11 +168,11 @@ class Questions:
             tuple(completions),
             known,
             gap,
-            # No page has a word that is surely misspelt, so none has the question as it was typed.
-            phrases_of(corrected or query, languages.is_stop_word),
+            phrases_of(corrected or query, core),
             asked_words(query, frozenset(content)),
             {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
             days,
+            core,
         )
 
     async def _separated_verb(self, words: Sequence[str]) -> SeparatedVerb | None:

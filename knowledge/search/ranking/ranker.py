@@ -47,8 +47,9 @@ COVERAGE_CHUNKS = 16
 """Best chunks whose text is searched for the question's words; searching twice as many improved nothing."""
 PAGE_DEPTH, NAME_DEPTH = 40, 20
 """The most pages taken from the search in whole texts, and from the search in names."""
-MOST_OF_MENTIONED = 2
-"""Chunks of each page that the question mentions which come first."""
+MOST_OF_MENTIONED, MENTIONED = 2, 1.5
+"""Chunks of each page that the question mentions which come first, and their boost as a share of that for the question as it was
+written: a passage without any of the words comes before one that has them all as neighbours."""
 MOST_VERBATIM = 5
 """The most pages whose chunks are put first because they have the question as it was written. What more pages have does not tell
 them apart."""
@@ -481,7 +482,7 @@ def boost_coverage(
             weights.coverage * sum(match.words.values()) / words,
             weights.pairs * match.pairs,
             weights.phrase if seq in verbatim else 0.0,
-            weights.phrase if seq in ranking.mentioned else 0.0,
+            MENTIONED * weights.phrase if seq in ranking.mentioned else 0.0,
         )
         for seq, match in matches.items()
     }

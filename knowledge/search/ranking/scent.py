@@ -538,7 +538,7 @@ def _reason(signs: ScentSigns, level: ScentLevel, *, indexed: bool, continued: b
 def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     """Yield how much of the question the best page has, compared with other pages and by both engines."""
     if signs.is_mentioned:
-        yield "the question names the best page by its number"
+        yield "the question names the best page"
     if signs.coverage >= FULL:
         yield "one page has all the words asked for"
     elif signs.words > 1:

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowledge.search.query.analysis import is_stop_word
-from knowledge.search.query.phrase import Phrase, phrases_of
+from knowledge.search.query.phrase import Phrase, core_of, phrases_of
 
 
 def phrases(query: str) -> tuple[Phrase, ...]:
-    return phrases_of(query, lambda word: is_stop_word(word, ["en"]))
+    return phrases_of(query, core_of(query, lambda word: is_stop_word(word, ["en"])))
 
 
 @pytest.mark.parametrize(
