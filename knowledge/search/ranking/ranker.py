@@ -42,6 +42,8 @@ PAGES, POOL = 8, 64
 """Chunks that are ranked if fewer are of fewer pages: a page with many good ones should leave others to show."""
 STATIC = "static-"
 """How the names of static embedders begin."""
+FEW_PAGES, DEEPER = 3, 512
+"""If an engine's chunks are all of so few pages, so many are asked for: a page with many similar sections would hide the rest."""
 MOST_NAMED = 5
 COVERAGE_CHUNKS = 16
 """Best chunks whose text is searched for the question's words; searching twice as many improved nothing."""
@@ -203,6 +205,8 @@ class Ranker:
             most = POOL  # for any limit the same
         preferred = found.verbatim | found.mentioned
         first = [*(hit for hit in fused if hit.seq in preferred), *fused[:most]] if preferred else fused[:most]
+        if most == POOL < len(fused):
+            first = [*first[: POOL - PAGES], *_best_of_other_pages(fused, frozenset(hit.doc for hit in first)), *first]
         ordered = list(dict.fromkeys((*exact, *(hit.seq for hit in first))))[:most]
         rows = await self._rows(ordered, found.rows)
         ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
@@ -339,12 +343,27 @@ class Ranker:
             embedded = await _embedded(engines, space.identity, question)
             if not embedded.vector.any():
                 return (), embedded
-            found = await engines.vectors.search(
-                self._index, embedded.vector, limit=DEPTH, docs=scope.docs, filters=scope.filters
-            )
+            found = await self._nearest(engines, embedded, scope)
             if (await self._index.space()).position.generation == space.position.generation:
                 return found, embedded
         raise EngineUnavailable("the vector index", "its vectors keep being replaced")
+
+    async def _nearest(self, engines: Engines, embedded: Embedded, scope: SearchScope) -> Sequence[Scored]:
+        def search(limit: int) -> Awaitable[Sequence[Scored]]:
+            return engines.vectors.search(
+                self._index, embedded.vector, limit=limit, docs=scope.docs, filters=scope.filters
+            )
+
+        return await _of_several_pages(search, scope)
+
+
+def _best_of_other_pages(fused: Sequence[Fused], docs: frozenset[int]) -> Sequence[Fused]:
+    """Return the best chunk of each of the best `PAGES` documents that are not among `docs`."""
+    best: dict[int, Fused] = {}
+    for hit in fused:
+        if hit.doc not in docs:
+            best.setdefault(hit.doc, hit)
+    return [*best.values()][:PAGES]
 
 
 def _meaning_leads(question: SearchQuestion, embedded: Embedded | None) -> bool:
@@ -358,7 +377,28 @@ async def _embedded(engines: Engines, identity: IndexIdentity, question: SearchQ
 
 
 async def _search_words(engines: Engines, terms: Sequence[QueryTerm], scope: SearchScope) -> Sequence[Scored]:
-    return await engines.keyword.search(terms, limit=DEPTH, docs=scope.docs, filters=scope.filters)
+    def search(limit: int) -> Awaitable[Sequence[Scored]]:
+        return engines.keyword.search(terms, limit=limit, docs=scope.docs, filters=scope.filters)
+
+    return await _of_several_pages(search, scope)
+
+
+async def _of_several_pages(
+    search: Callable[[int], Awaitable[Sequence[Scored]]], scope: SearchScope
+) -> Sequence[Scored]:
+    """Return the best `DEPTH` chunks; if they are of a few pages with many alike, half of these and the best of other pages."""
+    found = await search(DEPTH)
+    most = FEW_PAGES if scope.docs is None else min(FEW_PAGES, len(scope.docs) - 1)
+    if len(found) < DEPTH or len({hit.doc for hit in found}) > most:
+        return found
+    best: dict[int, Scored] = {}
+    for hit in await search(DEEPER):
+        best.setdefault(hit.doc, hit)
+    kept = found[: DEPTH // 2]
+    docs = {hit.doc for hit in kept}
+    others = [hit for doc, hit in best.items() if doc not in docs][: DEPTH - len(kept)]
+    chosen = sorted({*kept, *others, *found[len(kept) : DEPTH - len(others)]}, key=lambda hit: (-hit.score, hit.seq))
+    return Noted(chosen, found.note) if isinstance(found, Noted) else chosen
 
 
 @dataclass(frozen=True, slots=True)

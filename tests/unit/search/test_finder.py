@@ -752,3 +752,22 @@ async def test_only_an_answer_that_is_sure_of_its_page_is_filled_by_it(tmp_path:
     unsure = await base.finder.search("valve noise at night")
     assert unsure.scent.level != "sufficient"
     assert len({hit.path for hit in unsure.hits}) == len(unsure.hits) - 1 > 4
+
+
+async def test_a_page_of_many_similar_sections_hides_no_other_page(tmp_path: Path) -> None:
+    """Both engines' lists were full of its sections."""
+    sections = "".join(
+        f"## option {n}\n\nThe timeout of the connection for option {n}, in seconds. Default timeout: {n}.\n\n"
+        for n in range(150)
+    )
+    pages = {"reference.md": f"# Reference\n\n{sections}"} | {
+        f"guides/{n}.md": f"# Guide {n}\n\nHow to do task {n}. Sometimes a connection has a timeout; raise it for task {n}.\n"
+        for n in range(8)
+    }
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    answer = await base.finder.search("connection timeout")
+    assert answer.hits[0].path == "reference.md"
+    assert len({hit.path for hit in answer.hits}) == len(answer.hits) - 1 > 4
+    inside = await base.finder.search("connection timeout", path="reference.md", limit=10)
+    assert len(inside.hits) == 10
