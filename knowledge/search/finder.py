@@ -42,7 +42,7 @@ from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.fusion import spread
-from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
+from knowledge.search.ranking.ranker import DEPTH, NOTHING_MENTIONED, Engines, Mentioned, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import (
     LOST_BELOW,
     MOST_SHARING,
@@ -59,7 +59,7 @@ from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
 from knowledge.search.tiers import is_tainted, section_name
-from knowledge.state.document_names import name_key
+from knowledge.state.document_names import name_key, number_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 from knowledge.telemetry.operations import recorded
 from knowledge.tokens import WHOLE_TOKENS
@@ -185,7 +185,7 @@ class Finder:
         chosen, docs = await self._selected(chosen)
         question = await self._questions.ask(query)
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        mentioned = frozenset[int]() if names else await self._mentioned(question, query, docs)
+        mentioned = NOTHING_MENTIONED if names else await self._mentioned(question, query, docs)
         most = USUAL if limit is None else limit
         # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
         scope = SearchScope(docs, chosen)
@@ -312,7 +312,7 @@ class Finder:
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query.encode(errors="replace").decode())
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        mentioned = frozenset[int]() if names else await self._mentioned(question, query, docs)
+        mentioned = NOTHING_MENTIONED if names else await self._mentioned(question, query, docs)
         scope = SearchScope(docs, chosen)
         return await self._ranker.rank(question, names, scope, room=room, weights=weights, mentioned=mentioned)
 
@@ -342,7 +342,7 @@ class Finder:
         scope: SearchScope,
         *,
         room: int,
-        mentioned: frozenset[int],
+        mentioned: Mentioned,
     ) -> Ranking:
         """Return the best chunks, the first of them in the order of the reranker if there is one."""
         if self._reranking is None:
@@ -534,20 +534,29 @@ class Finder:
         # stays first.
         return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)
 
-    async def _mentioned(self, question: SearchQuestion, query: str, docs: frozenset[int] | None) -> frozenset[int]:
+    async def _mentioned(self, question: SearchQuestion, query: str, docs: frozenset[int] | None) -> Mentioned:
         """Return the documents that `query` names among other words.
 
-        These are words with a number (`ADR 14`), or all that is left of the question without stop words at both ends.
+        These are words with a number (`ADR 14`), or all that is left of the question without stop words at both ends. Written as one
+        word (`RFC2119`) it is the number of a page or nothing: `oauth2.md` is not meant by each question that has `oauth2`.
         """
-        said = numbered_in(query)
-        if len(question.core) <= LONGEST_NAME and question.core not in ("", query):
-            said = [[question.core, *other_spellings(question.core)], *said]
         found: set[int] = set()
-        for name, *spellings in said:
-            matches = await self._index.named(name, limit=MOST_MENTIONED + 1, spellings=spellings)
-            having = {match.doc for match in matches if match.by != "heading" and (docs is None or match.doc in docs)}
-            found |= having if len(having) <= MOST_MENTIONED else set()
-        return frozenset(found)
+        said: set[str] = set()
+        spelt = [
+            (name, [number_key(name)] if name.isalnum() else [number_key(name), name]) for name in numbered_in(query)
+        ]
+        if len(question.core) <= LONGEST_NAME and question.core not in ("", query):
+            spelt.append((question.core, [question.core]))
+        for name, keys in spelt:
+            for key in keys:
+                spellings = other_spellings(name) if key == name else ()
+                matches = await self._index.named(key, limit=MOST_SHARING, spellings=spellings)
+                having = {m.doc for m in matches if m.by != "heading" and (docs is None or m.doc in docs)}
+                if having and len(having) <= MOST_MENTIONED:
+                    found |= having
+                    said.update(words(name))
+                    break
+        return Mentioned(frozenset(found), frozenset(said))
 
     async def _is_of_stop_words(self, name: str) -> bool:
         languages = await self._questions.languages()

@@ -46,13 +46,9 @@ def tag_in(query: str) -> str:
     return next((tag for tag in found.groups() if tag), "") if found else ""
 
 
-def numbered_in(query: str) -> Sequence[Sequence[str]]:
-    """Return the first words of `query` with a number that may name a page, each in its spellings: `ADR 14` of *why did ADR 14 fail*.
-
-    Written as one word (`RFC2119`) it is the number of a page or nothing: `oauth2.md` is not meant by each question that has `oauth2`.
-    """
-    found = list(dict.fromkeys(_NUMBERED.findall(query)))[:MOST_NUMBERED]
-    return [[number_key(name)] if name.isalnum() else [name, *other_spellings(name)] for name in found]
+def numbered_in(query: str) -> Sequence[str]:
+    """Return the first words of `query` with a number, which may name a page: `ADR 14` of *why did ADR 14 fail*."""
+    return list(dict.fromkeys(_NUMBERED.findall(query)))[:MOST_NUMBERED]
 
 
 def sharing(names: Sequence[NameMatch]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
 
@@ -46,14 +46,29 @@ class Phrase:
         return self._pattern.search(_plain(_LINKED.sub("[]", folded))) is not None
 
 
-def core_of(query: str, is_stop_word: Callable[[str], bool]) -> str:
-    """Return `query` without marks and stop words at both ends: `get started` of *How do I get started?*; "" if nothing is left."""
-    words = _EDGES.sub("", _plain(query[:LONGEST])).split()
-    while words and is_stop_word(_EDGES.sub("", words[0]).casefold()):
+def core_of(query: str, is_stop_word: Callable[[str], bool], particles: Container[tuple[str, str]] = ()) -> str:
+    """Return `query` without marks and stop words at both ends: `get started` of *How do I get started?*; "" if nothing is left.
+
+    Pairs of `particles` stay together (*log in*), and so do words with a capital letter within the sentence (*install Everything*).
+    """
+    if len(query) > LONGEST:
+        return ""
+
+    def asks(word: str) -> bool:
+        return (word.islower() or len(word) == 1 or query.isupper()) and is_stop_word(word.casefold())
+
+    words = [word for word in map(_bare, query.split()) if word]
+    if words and is_stop_word(words[0].casefold()):
         del words[0]
-    while words and is_stop_word(_EDGES.sub("", words[-1]).casefold()):
+        while words and asks(words[0]):
+            del words[0]
+    while words and asks(words[-1]) and (words[-2].casefold() if words[1:] else "", words[-1]) not in particles:
         del words[-1]
-    return _EDGES.sub("", " ".join(words))
+    return " ".join(words)
+
+
+def _bare(word: str) -> str:
+    return word.strip("\"'`\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb()[]\u00bf\u00a1").rstrip("?!.,;:\"'\u201d\u2026")
 
 
 def phrases_of(query: str, core: str) -> tuple[Phrase, ...]:
@@ -63,8 +78,8 @@ def phrases_of(query: str, core: str) -> tuple[Phrase, ...]:
     """
     if len(query) > LONGEST:
         return ()
-    whole = _EDGES.sub("", _plain(query))
-    return tuple(Phrase(text.casefold()) for text in dict.fromkeys((whole, core)) if _is_phrase(text))
+    texts = (_EDGES.sub("", _plain(text)) for text in (query, core))
+    return tuple(Phrase(text.casefold()) for text in dict.fromkeys(texts) if _is_phrase(text))
 
 
 def _is_phrase(text: str) -> bool:

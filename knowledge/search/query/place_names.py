@@ -129,7 +129,11 @@ class Places:
         for said in said_names(query, spoken):
             if places := await self._said(said, ends, directory, near_at):
                 is_folder = places[0].kind == "directory"
-                having = _directories(places) if is_folder else await self._pages_sharing(said.name, places[0].path)
+                having = (
+                    _directories(places)
+                    if is_folder
+                    else await self._pages_sharing(said.name, places[0].path, directory)
+                )
                 return places, having - 1
         return (), 0
 
@@ -154,12 +158,12 @@ class Places:
                 known[path] = entry
         return list(known.values())[:MOST_PLACES]
 
-    async def _pages_sharing(self, name: str, path: str) -> int:
-        """Return how many pages have `name`, as a path or in either spelling; 1 if the page at `path` alone is called so."""
+    async def _pages_sharing(self, name: str, path: str, directory: str) -> int:
+        """Return how many pages below `directory` have `name`, as a path or in either spelling; 1 if only `path` has it."""
         for phrase in _spellings(name.casefold().split()):
             matches = await self._index.named(phrase, limit=MOST_OF_A_NAME, spellings=[number_key(phrase)])
             if any(match.path == path for match in matches):
-                return sharing(matches)
+                return sharing([match for match in matches if within(match.path, directory)])
         return 1
 
     async def _ending_in(self, phrases: Sequence[str], directory: str) -> Sequence[str]:

@@ -39,6 +39,11 @@ MOST_TERMS = 48
 searched."""
 LIKELY = 0.5
 """The probability from which a correction decides what kind of word was misspelt."""
+ENGLISH = "en"
+PARTICLES = frozenset({"down", "in", "off", "on", "out", "over", "up"})
+"""Stop words that change the meaning of the English verb before them."""
+AS_ONE_WORD = 0.8
+"""The weight of a verb and its particle as one word: `cab in` of *the cab in the city* is no cabin."""
 PREFIX_WEIGHT = 0.6
 WHOLE_SHARE = 0.5
 """The share of a compound's weight (`GitHub`, `front-matter`) that the whole word has; its parts share the rest. Together they
@@ -113,9 +118,10 @@ class Questions:
         languages = across(gap) if gap else question_languages(query, documents)
         # A question of stop words alone (`to be or not to be`) is searched with them.
         content = [word for word in asked if not languages.is_stop_word(word)] or asked
-        joined = _with_particle([group[0] for group in groups], frozenset(content))
+        wholes = [group[0] for group in groups]
+        joined = _with_particle(wholes, frozenset(content)) if ENGLISH in languages.stop else {}
         known = await self._index.frequencies([*content, *joined.values()])
-        verb = await self._separated_verb([group[0] for group in groups]) if languages.stop == (GERMAN,) else None
+        verb = await self._separated_verb(wholes) if languages.stop == (GERMAN,) else None
         if verb is not None:
             content = [word for word in content if word != verb.prefix]
             # The verb is right even if no page has it without its first part.
@@ -144,7 +150,7 @@ class Questions:
             sure = [(best[word], 1.0)] if word in best else []
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
             of_verb = verb.forms if verb is not None and word == verb.verb else ()
-            as_one = [(joined[word], 1.0)] if joined.get(word, "") in known else []
+            as_one = [(joined[word], AS_ONE_WORD)] if joined.get(word, "") in known else []
             forms = [(word, 1.0), *sure, *near, *unfinished, *of_verb, *as_one]
             terms.append(_term(forms, languages, shares[word], known))
         days = days_in(query)
@@ -155,7 +161,8 @@ class Questions:
                 best = {word: other for word, other in best.items() if word not in parts}
         corrected = corrected_query(query[:MOST_EMBEDDED], best) if best else None
         # No page has a word that is surely misspelt, so none has the question as it was typed.
-        core = core_of(corrected or query, languages.is_stop_word)
+        verbs = {(word, one.removeprefix(word)) for word, one in joined.items()}
+        core = core_of(corrected or query, languages.is_stop_word, verbs)
         pairs = tuple(_pairs(groups, frozenset(content)))
         return SearchQuestion(
             tuple(content),
@@ -210,11 +217,11 @@ def _without_lone_kana(groups: Sequence[tuple[str, ...]]) -> Sequence[tuple[str,
 
 
 def _with_particle(words: Sequence[str], content: frozenset[str]) -> dict[str, str]:
-    """Return for each word of `content` before a stop word what they are as one word: `backup` of *back up*, `login` of *log in*."""
+    """Return for each word of `content` before a particle what they are as one word: `backup` of *back up*, `login` of *log in*."""
     return {
         first: first + second
         for first, second in pairwise(words)
-        if first in content and second not in content and len(second) > 1 and first.isalpha() and second.isalpha()
+        if second in PARTICLES and first in content and second not in content and first.isalpha()
     }
 
 

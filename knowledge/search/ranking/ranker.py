@@ -24,7 +24,7 @@ from knowledge.index.ports import (
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
-from knowledge.search.query.term_match import TermMatcher
+from knowledge.search.query.term_match import ChunkMatch, TermMatcher
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords, are_relevant
 from knowledge.search.ranking.fusion import Fused, collapse, fuse
 from knowledge.search.ranking.signals import ChunkSignals, page_shares, shares
@@ -52,6 +52,8 @@ PAGE_DEPTH, NAME_DEPTH = 40, 20
 MOST_OF_MENTIONED, MENTIONED = 2, 1.5
 """Chunks of each page that the question mentions which come first, and their boost as a share of that for the question as it was
 written: a passage without any of the words comes before one that has them all as neighbours."""
+PERHAPS = 0.5
+"""The boost if another page has more of the question: enough to be shown, and too little to come first."""
 MOST_VERBATIM = 5
 """The most pages whose chunks are put first because they have the question as it was written. What more pages have does not tell
 them apart."""
@@ -145,6 +147,17 @@ class SearchScope:
 
 
 @dataclass(frozen=True, slots=True)
+class Mentioned:
+    """The documents that a question names among other words, and the words of these names."""
+
+    docs: frozenset[int] = frozenset()
+    words: frozenset[str] = frozenset()
+
+
+NOTHING_MENTIONED = Mentioned()
+
+
+@dataclass(frozen=True, slots=True)
 class _EngineResults:
     """Each engine's list, the joined list, and notes on what was missing."""
 
@@ -180,16 +193,13 @@ class Ranker:
         *,
         room: int,
         weights: RankingWeights | None = None,
-        mentioned: frozenset[int] = frozenset(),
+        mentioned: Mentioned = NOTHING_MENTIONED,
     ) -> Ranking:
-        """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page.
-
-        `mentioned` are documents that the question names among other words.
-        """
+        """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page."""
         if scope.docs is not None and not scope.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
         weights = weights or await self._weights()
-        found = await self._search(question, scope, weights, named=bool(names), mentioned=mentioned)
+        found = await self._search(question, scope, weights, named=bool(names), mentioned=mentioned.docs)
         if _meaning_leads(question, found.embedded):
             weights = weights.across_languages()
         fused = found.fused
@@ -201,19 +211,28 @@ class Ranker:
                 exact.append(seq)
         # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
         most = max(room, COVERAGE_CHUNKS) + SPARE
-        if most < POOL and len({hit.doc for hit in fused[:most]}) < PAGES:
-            most = POOL  # for any limit the same
+        is_of_few = len({hit.doc for hit in fused[:most]}) < PAGES and most < POOL
+        most = POOL if is_of_few else most
         preferred = found.verbatim | found.mentioned
-        first = [*(hit for hit in fused if hit.seq in preferred), *fused[:most]] if preferred else fused[:most]
-        if most == POOL < len(fused):
-            first = [*first[: POOL - PAGES], *_best_of_other_pages(fused, frozenset(hit.doc for hit in first)), *first]
-        ordered = list(dict.fromkeys((*exact, *(hit.seq for hit in first))))[:most]
-        rows = await self._rows(ordered, found.rows)
-        ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
+        pool = [*(hit for hit in fused if hit.seq in preferred), *fused] if preferred else fused
+        if is_of_few:
+            shown = pool[: POOL - PAGES]
+            pool = [*shown, *_best_of_other_pages(fused, frozenset(hit.doc for hit in shown)), *pool]
+        everything = list(dict.fromkeys((*exact, *(hit.seq for hit in pool))))
+        rows: Mapping[int, ChunkRow] = found.rows
+        while True:
+            ordered = everything[:most]
+            rows = await self._rows(ordered, rows)
+            ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
+            # With many duplicates more chunks are needed, or an answer would end before all pages were shown.
+            if len(ranked) > room or most >= len(everything):
+                break
+            most *= 2
         # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
         best = (fused[0].score if fused else 0.0) or 1.0
         # Below 1, which is for exact names.
-        scores = {hit.seq: hit.score / best * 0.99 for hit in first} | dict.fromkeys(exact, 1.0)
+        among = frozenset(ordered)
+        scores = {hit.seq: hit.score / best * 0.99 for hit in fused if hit.seq in among} | dict.fromkeys(exact, 1.0)
         ranking = Ranking(
             *(ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded),
             mentioned=found.mentioned,
@@ -224,7 +243,7 @@ class Ranker:
             return ranking
         looked_at = frozenset(ordered[: COVERAGE_CHUNKS + SPARE])
         examined = [seq for seq in ranked if seq in looked_at][:COVERAGE_CHUNKS]
-        return boost_coverage(ranking, question, weights, best=examined, verbatim=found.verbatim)
+        return boost_coverage(ranking, question, weights, best=examined, verbatim=found.verbatim, said=mentioned.words)
 
     async def _verbatim(
         self, question: SearchQuestion, found: Sequence[Scored]
@@ -507,22 +526,24 @@ def boost_coverage(
     *,
     best: Sequence[int],
     verbatim: Collection[int] = (),
+    said: Collection[str] = (),
 ) -> Ranking:
     """Return `ranking` with a boost for the `best` chunks that have more of the question's words, and more of them as neighbours.
 
     Those in `verbatim`, which have the question as it was written, have a boost that puts them first, and so have those whose page it
-    mentions.
+    mentions by the words `said`.
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
     matcher = TermMatcher(question.terms, question.pairs, question.days)
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
+    mentioned = _meant(ranking, matches, [term.word for term in question.terms if term.word not in said])
     boosts = {
         seq: (
             weights.coverage * sum(match.words.values()) / words,
             weights.pairs * match.pairs,
             weights.phrase if seq in verbatim else 0.0,
-            MENTIONED * weights.phrase if seq in ranking.mentioned else 0.0,
+            weights.phrase * (MENTIONED if seq in mentioned else PERHAPS if seq in ranking.mentioned else 0.0),
         )
         for seq, match in matches.items()
     }
@@ -536,5 +557,19 @@ def boost_coverage(
         scores=scores,
         matches={seq: match.words for seq, match in matches.items()},
         pairs={seq: match.pairs for seq, match in matches.items()},
+        mentioned=mentioned,
         made=replace(ranking.made, boosts=boosts, scale=0.99 / most) if ranking.made else None,
     )
+
+
+def _meant(ranking: Ranking, matches: Mapping[int, ChunkMatch], rest: Sequence[str]) -> frozenset[int]:
+    """Return the chunks of mentioned pages that have at least half as much of the `rest` of the question as any other page's.
+
+    *Why does python 3 fail to sort* is not about `python/03-lists.md` if a page says why sorting fails.
+    """
+    shares = {seq: sum(match.words.get(word, 0.0) for word in rest) for seq, match in matches.items()}
+    doc_of = {seq: ranking.rows[seq].doc for seq in shares}
+    docs = frozenset(doc_of[seq] for seq in ranking.mentioned if seq in shares)
+    others = max((share for seq, share in shares.items() if doc_of[seq] not in docs), default=0.0)
+    meant = {doc for doc in docs if 2 * max(share for seq, share in shares.items() if doc_of[seq] == doc) >= others}
+    return frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) in meant)

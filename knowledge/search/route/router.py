@@ -178,9 +178,10 @@ class Router:
         """Return the name with a number by which a question asks for a page, or an empty string: `what does ADR 14 say`."""
         for said in said_names:
             if said.kind != "directory" and (number := number_key(said.name)):
-                named = await self._index.named(said.name, limit=1, spellings=[number])
-                if named and named[0].by != "heading":
-                    return said.name
+                for key in (number, said.name):
+                    named = await self._index.named(key, limit=1)
+                    if named and named[0].by != "heading":
+                        return said.name
         return ""
 
     async def _place_in(self, query: str, said_names: Sequence[SaidName], seen: RouteSigns) -> str:

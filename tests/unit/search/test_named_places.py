@@ -570,3 +570,73 @@ async def test_a_heading_of_stop_words_is_no_name_that_anybody_asks_for(tmp_path
     base = Base(write(tmp_path / "two", {"a.md": f"# Release\n\n{text}\n", "how.md": f"# How\n\n{text}\n"}))
     await base.index_all()
     assert (await base.finder.search("how")).scent.next == "kb_read('how.md')", "a page may be called so"
+
+
+MENTIONS = {
+    "python/03-lists.md": "# Lists\n\nA list has items.\n",
+    "sorting.md": "# Sorting fails\n\nIn Python 3, to sort fails for mixed types.\n",
+    "C.md": "# C\n\nAn old language.\n",
+    "C++.md": "# C++\n\nC++ is a language with classes.\n",
+    "log.md": "# Log\n\n- 2026-01-02: read about whales\n",
+    "login.md": "# Login\n\nTo log in, enter your password.\n",
+    "logout.md": "# End of a session\n\nPress the picture and choose Log out.\n",
+    "processor.md": "# Processor\n\nThe processor has two threads. Stop it with the switch.\n",
+    "install.md": "# Install\n\nRun the program.\n",
+    "overview.md": "# Overview\n\n## ADR 14\n\nSee the folder.\n\n## ADR 15\n\nSee the folder.\n",
+    "adr/0014-feedback.md": "# 14. No second search\n\nFeedback was dropped.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def mentioning(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return indexed(tmp_path_factory.mktemp("mentioning"), MENTIONS)
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("why does python 3 fail to sort", "sorting.md"),
+        ("what is C++?", "C++.md"),
+        ("how do I log in?", "login.md"),
+        ("how do I log out?", "logout.md"),
+        ("what does ADR 14 say", "adr/0014-feedback.md"),
+        ("why did ADR 14 drop feedback", "adr/0014-feedback.md"),
+    ],
+)
+async def test_a_name_within_a_question_is_taken_as_it_was_meant(mentioning: Base, query: str, path: str) -> None:
+    """Pages of an accidental name (`python/03`, `C`, `Log`) came first, and a heading `ADR 14` hid the page of that number."""
+    assert (await mentioning.finder.search(query)).hits[0].path == path
+
+
+async def test_a_verb_and_a_word_that_is_no_particle_are_not_one_word(mentioning: Base) -> None:
+    answer = await mentioning.finder.search("how do I stop a process or a thread")
+    assert (answer.scent.level, "no hit has 'process'" in answer.scent.reason) == ("partial", True)
+
+
+async def test_whether_a_page_is_mentioned_does_not_depend_on_its_place_in_the_alphabet(tmp_path: Path) -> None:
+    pages = {f"{team}/adr/0007-x.md": f"# Choice of {team}\n\nQueues were chosen.\n" for team in "abcdefgh"}
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    for team in "ah":
+        answer = await base.finder.search("why did ADR 7 choose queues", path=team)
+        assert "the question names the best page" in answer.scent.reason
+        assert (await base.finder.search("what does ADR 7 say", path=team)).scent.level == "sufficient"
+
+
+async def test_duplicates_end_no_answer_before_all_pages_were_shown(tmp_path: Path) -> None:
+    same = "".join(f"## Part {n}\n\nThe valve is set by hand and its pressure is read.\n\n" for n in range(60))
+    pages = {"valves.md": f"# Valves\n\n{same}"} | {
+        f"{n}.md": f"# Machine {n}\n\nMachine {n} has a valve.\n" for n in range(30)
+    }
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        answer = await base.finder.search("pressure of a valve", limit=3, cursor=cursor)
+        seen += [hit.path for hit in answer.hits]
+        if (cursor := answer.next_cursor) is None:
+            break
+    whole = await base.finder.search("pressure of a valve", limit=50)
+    assert {hit.path for hit in whole.hits} <= set(seen)
+    assert len(set(seen)) > 25
