@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import docs_corpus
+from tests.benchmarks.additions import SEAMS
 from tests.benchmarks.question_set import Labelled, load, wrong
 from tests.benchmarks.tokens import WAYS, Found, kept, parsed
 
@@ -79,3 +80,9 @@ def test_pages_are_taken_at_the_stated_commit_even_if_the_mirror_lacks_a_picture
     source = docs_corpus.Source("one", "owner/one", commit, ("docs",))
     assert docs_corpus.lay_out(tmp_path / "corpus", [f"one={repository}"], [source]) == {"one": 1}
     assert (tmp_path / "corpus" / "one" / "a.md").read_text(encoding="utf-8") == "# Old\n"
+
+
+@pytest.mark.parametrize(("owner", "name", "part"), SEAMS, ids=[seam[1] for seam in SEAMS])
+def test_the_parts_of_a_search_that_are_timed_exist(owner: object, name: str, part: str) -> None:
+    """The benchmark of speed measured for five minutes, and then named a function that was gone."""
+    assert callable(getattr(owner, name)), part
