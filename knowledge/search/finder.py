@@ -36,13 +36,14 @@ from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
 from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.languages import LanguageGap
-from knowledge.search.query.names import numbered_in, other_spellings, sharing, tag_in
+from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned, find_mentions
+from knowledge.search.query.names import LONGEST_NAME, other_spellings, sharing, tag_in
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.across_languages import note_on, scent_across
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.fusion import spread
-from knowledge.search.ranking.ranker import DEPTH, NOTHING_MENTIONED, Engines, Mentioned, Ranker, Ranking, SearchScope
+from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.scent import (
     LOST_BELOW,
     MOST_SHARING,
@@ -59,7 +60,7 @@ from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
 from knowledge.search.tiers import is_tainted, section_name
-from knowledge.state.document_names import name_key, number_key
+from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 from knowledge.telemetry.operations import recorded
 from knowledge.tokens import WHOLE_TOKENS
@@ -78,11 +79,8 @@ REST_CHARACTERS = 520
 """Room reserved for reasons, next step, nudge and cursor, which are not known when the hits are chosen."""
 EXPLAINED_CHARACTERS = 2_000
 """Room reserved for an explanation when the hits are chosen."""
-LONGEST_NAME = 200
 MOST_NEAREST = 3
 """Paths that are named in place of one that does not exist."""
-MOST_MENTIONED = 3
-"""The most pages of one name that a question mentions among other words: of more, none is meant in particular."""
 MARK_BYTES = 6
 """Bytes of a chunk's mark in a cursor: among a few hundred chunks, two have the same mark once in a billion cases."""
 KEY_DIGITS = 12
@@ -184,8 +182,7 @@ class Finder:
         seen = _marks_in(cursor, key) if cursor else []
         chosen, docs = await self._selected(chosen)
         question = await self._questions.ask(query)
-        names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        mentioned = NOTHING_MENTIONED if names else await self._mentioned(question, query, docs)
+        names, mentioned = await self._said(question, query, docs)
         most = USUAL if limit is None else limit
         # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
         scope = SearchScope(docs, chosen)
@@ -311,8 +308,7 @@ class Finder:
         chosen = replace(filters, path=await self._place(filters.path))
         docs = await self._index.select(chosen)
         question = await self._questions.ask(query.encode(errors="replace").decode())
-        names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
-        mentioned = NOTHING_MENTIONED if names else await self._mentioned(question, query, docs)
+        names, mentioned = await self._said(question, query, docs)
         scope = SearchScope(docs, chosen)
         return await self._ranker.rank(question, names, scope, room=room, weights=weights, mentioned=mentioned)
 
@@ -514,6 +510,13 @@ class Finder:
         spelling = {tag.casefold(): tag for tag in reversed(known)}
         return tuple(tag if tag in known else spelling.get(tag.casefold(), tag) for tag in tags)
 
+    async def _said(
+        self, question: SearchQuestion, query: str, docs: frozenset[int] | None
+    ) -> tuple[Sequence[NameMatch], Mentioned]:
+        """Return what has the question as its name; if nothing has, the documents that it names among other words."""
+        names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
+        return names, NOTHING_MENTIONED if names else await find_mentions(self._index, question, query, docs)
+
     async def _named(self, query: str, docs: frozenset[int] | None) -> Sequence[NameMatch]:
         """Return the documents and sections whose name is `query`, or else that in another spelling."""
         name = query.strip().strip("\"'`").removeprefix("[[").removesuffix("]]")
@@ -533,30 +536,6 @@ class Finder:
         # Titles are what people read, and many files have the same name (`index.md`, `faq.md`). A path that was given in full
         # stays first.
         return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)
-
-    async def _mentioned(self, question: SearchQuestion, query: str, docs: frozenset[int] | None) -> Mentioned:
-        """Return the documents that `query` names among other words.
-
-        These are words with a number (`ADR 14`), or all that is left of the question without stop words at both ends. Written as one
-        word (`RFC2119`) it is the number of a page or nothing: `oauth2.md` is not meant by each question that has `oauth2`.
-        """
-        found: set[int] = set()
-        said: set[str] = set()
-        spelt = [
-            (name, [number_key(name)] if name.isalnum() else [number_key(name), name]) for name in numbered_in(query)
-        ]
-        if len(question.core) <= LONGEST_NAME and question.core not in ("", query):
-            spelt.append((question.core, [question.core]))
-        for name, keys in spelt:
-            for key in keys:
-                spellings = other_spellings(name) if key == name else ()
-                matches = await self._index.named(key, limit=MOST_SHARING, spellings=spellings)
-                having = {m.doc for m in matches if m.by != "heading" and (docs is None or m.doc in docs)}
-                if having and len(having) <= MOST_MENTIONED:
-                    found |= having
-                    said.update(words(name))
-                    break
-        return Mentioned(frozenset(found), frozenset(said))
 
     async def _is_of_stop_words(self, name: str) -> bool:
         languages = await self._questions.languages()

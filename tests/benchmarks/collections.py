@@ -34,6 +34,7 @@ from knowledge.index.ports import QueryTerm
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.analysis import is_stop_word, stem, words
 from knowledge.search.query.corrections import Vocabularies
+from knowledge.search.query.mentions import NOTHING_MENTIONED, find_mentions
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.fusion import RRF_K
 from knowledge.search.ranking.ranker import Ranker, SearchScope
@@ -212,7 +213,8 @@ def whole(base: KnowledgeBase) -> Search:
     async def search(query: str) -> Sequence[str]:
         question = await questions.ask(query)
         names = await base.index.named(query, limit=20) or await base.index.named(question.corrected or "", limit=20)
-        ranking = await ranker.rank(question, names, SearchScope(None, Filters()), room=SHOWN)
+        mentioned = NOTHING_MENTIONED if names else await find_mentions(base.index, question, query, None)
+        ranking = await ranker.rank(question, names, SearchScope(None, Filters()), room=SHOWN, mentioned=mentioned)
         return list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
 
     return search

@@ -9,6 +9,7 @@ from knowledge.search.query.analysis import name_parts
 from knowledge.state.document_names import as_typed, name_key, number_key
 from knowledge.state.ports import NameMatch
 
+LONGEST_NAME = 200
 MOST_JOINED = 3
 """The most words that are looked up as one: of more, each spelling would cost a look for a name that is seldom there."""
 _SEPARATORS = re.compile(r"[\s_-]+")
@@ -16,9 +17,6 @@ _TAG = re.compile(
     r"(?:^|\s)#([^\W\d][\w/-]*)|\btag:\s?#?([\w/-]+)|\btagged\s+(?:with\s+|as\s+)?[\"'#]?([\w/-]+)|\btags?\s+[\"'#]?([\w/-]+)[\"'?]*$",
     re.IGNORECASE,
 )
-MOST_NUMBERED = 3
-"""How many names with a number are looked up for a question."""
-_NUMBERED = re.compile(r"(?<![\w/.-])[^\W\d_]{2,}[\s_-]?#?\d{1,5}(?:\.\d+)*(?![\w/])")
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü"}
 _UMLAUT = re.compile("[aou]e", re.IGNORECASE)
 
@@ -44,11 +42,6 @@ def tag_in(query: str) -> str:
     """Return the tag whose pages a question asks for: `#team`, `tag:team`, *notes tagged team*; "" if it asks for none."""
     found = _TAG.search(query)
     return next((tag for tag in found.groups() if tag), "") if found else ""
-
-
-def numbered_in(query: str) -> Sequence[str]:
-    """Return the first words of `query` with a number, which may name a page: `ADR 14` of *why did ADR 14 fail*."""
-    return list(dict.fromkeys(_NUMBERED.findall(query)))[:MOST_NUMBERED]
 
 
 def sharing(names: Sequence[NameMatch]) -> int:

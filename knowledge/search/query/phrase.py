@@ -68,6 +68,7 @@ def core_of(query: str, is_stop_word: Callable[[str], bool], particles: Containe
 
 
 def _bare(word: str) -> str:
+    # Not by `_EDGES`, which would make `C` of `C++`.
     return word.strip("\"'`\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb()[]\u00bf\u00a1").rstrip("?!.,;:\"'\u201d\u2026")
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from knowledge.index.ports import (
     VectorIndex,
 )
 from knowledge.pages.markdown.chunk import indexed_text
+from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import ChunkMatch, TermMatcher
@@ -49,11 +51,11 @@ COVERAGE_CHUNKS = 16
 """Best chunks whose text is searched for the question's words; searching twice as many improved nothing."""
 PAGE_DEPTH, NAME_DEPTH = 40, 20
 """The most pages taken from the search in whole texts, and from the search in names."""
-MOST_OF_MENTIONED, MENTIONED = 2, 1.5
-"""Chunks of each page that the question mentions which come first, and their boost as a share of that for the question as it was
-written: a passage without any of the words comes before one that has them all as neighbours."""
-PERHAPS = 0.5
-"""The boost if another page has more of the question: enough to be shown, and too little to come first."""
+MOST_OF_MENTIONED = 2
+"""Chunks of each page that the question names among other words which come first."""
+MENTION, DOUBTFUL_MENTION = 1.5, 0.5
+"""Their boost, as a share of that for the question as it was written. The first puts a passage without any of the words before one
+that has them all as neighbours; the second, if another page has more of the question, is enough to be shown, but not first."""
 MOST_VERBATIM = 5
 """The most pages whose chunks are put first because they have the question as it was written. What more pages have does not tell
 them apart."""
@@ -147,17 +149,6 @@ class SearchScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Mentioned:
-    """The documents that a question names among other words, and the words of these names."""
-
-    docs: frozenset[int] = frozenset()
-    words: frozenset[str] = frozenset()
-
-
-NOTHING_MENTIONED = Mentioned()
-
-
-@dataclass(frozen=True, slots=True)
 class _EngineResults:
     """Each engine's list, the joined list, and notes on what was missing."""
 
@@ -209,23 +200,14 @@ class Ranker:
             seq = await self._index.first_chunk(match.doc, match.section)
             if seq and seq not in exact:
                 exact.append(seq)
-        # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
-        most = max(room, COVERAGE_CHUNKS) + SPARE
-        is_of_few = len({hit.doc for hit in fused[:most]}) < PAGES and most < POOL
-        most = POOL if is_of_few else most
-        preferred = found.verbatim | found.mentioned
-        pool = [*(hit for hit in fused if hit.seq in preferred), *fused] if preferred else fused
-        if is_of_few:
-            shown = pool[: POOL - PAGES]
-            pool = [*shown, *_best_of_other_pages(fused, frozenset(hit.doc for hit in shown)), *pool]
-        everything = list(dict.fromkeys((*exact, *(hit.seq for hit in pool))))
-        rows: Mapping[int, ChunkRow] = found.rows
+        candidates, most = _candidates(found, exact, room)
+        rows = found.rows
         while True:
-            ordered = everything[:most]
+            ordered = candidates[:most]
             rows = await self._rows(ordered, rows)
             ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
             # With many duplicates more chunks are needed, or an answer would end before all pages were shown.
-            if len(ranked) > room or most >= len(everything):
+            if len(ranked) > room or most >= len(candidates):
                 break
             most *= 2
         # Scores are shares of the best one. With words that are nowhere, all cosines may be 0.
@@ -376,13 +358,31 @@ class Ranker:
         return await _of_several_pages(search, scope)
 
 
-def _best_of_other_pages(fused: Sequence[Fused], docs: frozenset[int]) -> Sequence[Fused]:
-    """Return the best chunk of each of the best `PAGES` documents that are not among `docs`."""
-    best: dict[int, Fused] = {}
-    for hit in fused:
-        if hit.doc not in docs:
-            best.setdefault(hit.doc, hit)
-    return [*best.values()][:PAGES]
+def _candidates(found: _EngineResults, exact: Sequence[int], room: int) -> tuple[Sequence[int], int]:
+    """Return the chunks in the order in which they are looked at, and how many of them are enough for `room`."""
+    fused = found.fused
+    # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
+    most = max(room, COVERAGE_CHUNKS) + SPARE
+    preferred = found.verbatim | found.mentioned
+    pool = [*(hit for hit in fused if hit.seq in preferred), *fused] if preferred else fused
+    if most < POOL and len({hit.doc for hit in fused[:most]}) < PAGES:
+        most = POOL  # for any limit the same
+        first = pool[: POOL - PAGES]
+        docs = {hit.doc for hit in first}
+        others = [hit for hit in _best_of_pages(fused) if hit.doc not in docs]
+        pool = [*first, *others[:PAGES], *pool]
+    return list(dict.fromkeys((*exact, *(hit.seq for hit in pool)))), most
+
+
+Hit = TypeVar("Hit", Scored, Fused)
+
+
+def _best_of_pages(ranked: Iterable[Hit]) -> Sequence[Hit]:
+    """Return the first hit of each document."""
+    best: dict[int, Hit] = {}
+    for hit in ranked:
+        best.setdefault(hit.doc, hit)
+    return list(best.values())
 
 
 def _meaning_leads(question: SearchQuestion, embedded: Embedded | None) -> bool:
@@ -410,12 +410,9 @@ async def _of_several_pages(
     most = FEW_PAGES if scope.docs is None else min(FEW_PAGES, len(scope.docs) - 1)
     if len(found) < DEPTH or len({hit.doc for hit in found}) > most:
         return found
-    best: dict[int, Scored] = {}
-    for hit in await search(DEEPER):
-        best.setdefault(hit.doc, hit)
     kept = found[: DEPTH // 2]
     docs = {hit.doc for hit in kept}
-    others = [hit for doc, hit in best.items() if doc not in docs][: DEPTH - len(kept)]
+    others = [hit for hit in _best_of_pages(await search(DEEPER)) if hit.doc not in docs][: DEPTH - len(kept)]
     chosen = sorted({*kept, *others, *found[len(kept) : DEPTH - len(others)]}, key=lambda hit: (-hit.score, hit.seq))
     return Noted(chosen, found.note) if isinstance(found, Noted) else chosen
 
@@ -543,7 +540,7 @@ def boost_coverage(
             weights.coverage * sum(match.words.values()) / words,
             weights.pairs * match.pairs,
             weights.phrase if seq in verbatim else 0.0,
-            weights.phrase * (MENTIONED if seq in mentioned else PERHAPS if seq in ranking.mentioned else 0.0),
+            weights.phrase * (MENTION if seq in mentioned else DOUBTFUL_MENTION if seq in ranking.mentioned else 0.0),
         )
         for seq, match in matches.items()
     }

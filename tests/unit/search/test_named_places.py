@@ -600,6 +600,7 @@ def mentioning(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("how do I log in?", "login.md"),
         ("how do I log out?", "logout.md"),
         ("what does ADR 14 say", "adr/0014-feedback.md"),
+        ("why ADR 14?", "adr/0014-feedback.md"),
         ("why did ADR 14 drop feedback", "adr/0014-feedback.md"),
     ],
 )

@@ -1,0 +1,67 @@
+"""The pages that a question names among other words: `ADR 14` of *why did ADR 14 drop it*, or `make tea` of *how do I make tea*."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from knowledge.search.query.analysis import words
+from knowledge.search.query.names import LONGEST_NAME, other_spellings
+from knowledge.search.query.question import SearchQuestion
+from knowledge.state.document_names import number_key
+from knowledge.state.ports import IndexStore
+
+MOST_MENTIONED = 3
+"""The most pages of one name that a question mentions: of more, none is meant in particular."""
+MOST_LOOKED_UP = 20
+"""The most pages and sections of one name that are looked at, those outside the scope of the search included."""
+MOST_NUMBERED = 3
+_NUMBERED = re.compile(r"(?<![\w/.-])[^\W\d_]{2,}[\s_-]?#?\d{1,5}(?:\.\d+)*(?![\w/])")
+
+
+@dataclass(frozen=True, slots=True)
+class Mentioned:
+    """The documents that a question names among other words, and the words of these names."""
+
+    docs: frozenset[int] = frozenset()
+    words: frozenset[str] = frozenset()
+
+
+NOTHING_MENTIONED = Mentioned()
+
+
+async def find_mentions(
+    index: IndexStore, question: SearchQuestion, query: str, docs: frozenset[int] | None
+) -> Mentioned:
+    """Return the documents, among `docs` unless that is None, that `query` names.
+
+    It names them by a word and a number, or by all that is left of it without stop words at both ends.
+    """
+    found: set[int] = set()
+    said: set[str] = set()
+    asked = [(name, _number_first(name)) for name in _numbered_in(query)]
+    if len(question.core) <= LONGEST_NAME and question.core not in ("", query):
+        asked.append((question.core, [[question.core, *other_spellings(question.core)]]))
+    for name, keys in asked:
+        for key, *spellings in keys:
+            matches = await index.named(key, limit=MOST_LOOKED_UP, spellings=spellings)
+            having = {m.doc for m in matches if m.by != "heading" and (docs is None or m.doc in docs)}
+            if having and len(having) <= MOST_MENTIONED:
+                found |= having
+                said.update(words(name))
+                break
+    return Mentioned(frozenset(found), frozenset(said))
+
+
+def _numbered_in(query: str) -> Sequence[str]:
+    """Return the first words of `query` that have a number."""
+    return list(dict.fromkeys(_NUMBERED.findall(query)))[:MOST_NUMBERED]
+
+
+def _number_first(name: str) -> Sequence[Sequence[str]]:
+    """Return what is looked up for a word with a number, one after the other, each with its spellings."""
+    # A heading such as `ADR 14` in an overview would hide the page. And in one word (`RFC2119`) it is a page's number or nothing:
+    # `oauth2.md` is not meant by each question that has `oauth2`.
+    number = [number_key(name)]
+    return [number] if name.isalnum() else [number, [name, *other_spellings(name)]]
