@@ -10,6 +10,8 @@ from knowledge.errors import InvalidPath
 
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
 INDEX_NAME = "_index.md"
+FOLDER_PAGES = frozenset({"_index", "index", "readme"})
+"""Names, without suffix and case, of pages that stand for their folder: many folders have one."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 """Folders that are skipped because they hold other people's Markdown, in addition to those whose name begins with a dot."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from knowledge.pages.markdown.inline import without_attributes
-from knowledge.pages.paths import HEADING_SEPARATOR, INDEX_NAME, PageLink, joined, parent, without_suffix
+from knowledge.pages.paths import FOLDER_PAGES, HEADING_SEPARATOR, INDEX_NAME, PageLink, joined, parent, without_suffix
 
 if TYPE_CHECKING:
     from knowledge.state.ports import DocumentRecord
@@ -22,8 +22,6 @@ _NUMBER_OF_FILE = re.compile(r"(\d{4}-\d\d-\d\d|\d{1,3}(?:\.\d{1,3})+|\d{2,})[-_
 """What a file's name begins with: a number (`0014-use-queues.md`), a place (`11.03 Contracts.md`) or a day (`2026-11-29-notes.md`)."""
 _NUMBER_OF_TITLE = re.compile(r"([^\W\d_]+[ -]?#?\d{1,9})(?=\s*[:\u2013\u2014]|\s+-\s)")
 """What a numbered title begins with: `Decision 14` of `Decision 14: use queues`."""
-_FRONT = frozenset({"_index", "index", "readme"})
-"""The page of a numbered folder (`3973-pod-level-resources/README.md`) has the folder's number."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _PARTS_OF_NUMBER = re.compile(r"[\s_-]+|(?<=[^\W\d_])#?(?=\d)")
 _ZEROS = re.compile(r"(?<![\w.])0+(?=\d)")
@@ -77,7 +75,8 @@ def number_key(name: str) -> str:
 
 def _numbers_of(record: DocumentRecord) -> list[Name]:
     folder, file = parent(record.path), record.path.rpartition("/")[2]
-    if folder and without_suffix(file).casefold() in _FRONT:
+    # The page of a numbered folder (`3973-pods/README.md`) has the folder's number.
+    if folder and without_suffix(file).casefold() in FOLDER_PAGES:
         folder, file = parent(folder), folder.rpartition("/")[2]
     found = [title[1]] if (title := _NUMBER_OF_TITLE.match(record.title)) else []
     if begun := _NUMBER_OF_FILE.match(file):

@@ -14,11 +14,9 @@ from knowledge.merge.document.links import resolve, update_links
 from knowledge.pages.front_matter import read_front_matter
 from knowledge.pages.links import LinkTargets, in_order
 from knowledge.pages.markdown.inline import formulas
-from knowledge.pages.paths import is_markdown, joined, parent, without_suffix
+from knowledge.pages.paths import FOLDER_PAGES, is_markdown, joined, parent, without_suffix
 from knowledge.state.document_names import name_key
 
-GENERIC = frozenset({"_index", "index", "readme"})
-"""File names that many folders have: a page of that name in another folder is a different page."""
 _ATTACHMENT = re.compile(
     r"\.(?:avif|bmp|gif|jpe?g|png|svg|webp|flac|m4a|mp3|ogg|wav|3gp|mkv|mov|mp4|ogv|webm|pdf|canvas|base)$",
     re.IGNORECASE,
@@ -76,7 +74,7 @@ class LostPageNames:
         None if a page still has the name, or if several pages may be meant.
         """
         key = name_key(without_suffix(name))
-        if key in self._known or key in GENERIC:
+        if key in self._known or key in FOLDER_PAGES:  # in another folder it is a different page
             return None
         found = {one: path for path in self._left.get(key, ()) for one in self._known_to_history(path)}
         return next(((path, one) for one, path in found.items()), None) if len(found) == 1 else None
@@ -87,7 +85,7 @@ class LostPageNames:
             if known := self._known_to_history(path):
                 return known
         name = name_key(_stem(missing))
-        return [] if name in GENERIC else sorted(self._called.get(name, ()))
+        return [] if name in FOLDER_PAGES else sorted(self._called.get(name, ()))
 
     def _known_to_history(self, path: str) -> Sequence[str]:
         """Return where the page at `path` was moved, or the pages that have its last text."""
