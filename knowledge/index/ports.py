@@ -135,6 +135,11 @@ class VectorIndex(Protocol):
 class HoldsVectors(Protocol):
     """A vector index with vectors in memory, which need not be read from the store."""
 
+    @property
+    def is_immediate(self) -> bool:
+        """Whether a search is computed on the event loop, so that nothing else could be done meanwhile."""
+        ...
+
     def cosines(self, vector: NDArray[np.float32], seqs: Sequence[int]) -> Mapping[int, float]:
         """Return the cosines (0 for zeros) of the chunks whose vector was in memory at the last search."""
         ...

@@ -33,8 +33,9 @@ READ_AT_ONCE = 5_000
 """Vectors that are read without a pause for other tasks: about 6 ms."""
 AT_ONCE_ROWS = 150_000
 """Up to this many rows a search runs on the event loop: it takes 1.4 ms for 100,000, and a thread would cost what it saves."""
-BLOCK = 32_768
-"""Rows compared at a time: four lanes of a block and its scratch space fit in a core's cache."""
+BLOCK = 16_384
+"""Rows compared at a time: four lanes of a block and its scratch space fit in a core's cache. With twice as many, that space is a
+megabyte, and a server would ask the system for it three times in each search (kb/decisions/0060)."""
 MOST_DEAD = 0.25
 SAMPLE = 32
 """Each how many rows one is counted to guess the distance within which enough rows lie."""
@@ -129,6 +130,12 @@ class CodesVectorIndex:
         if table.size <= AT_ONCE_ROWS:
             return _found(table, unit, limit, docs)
         return await begin(_found, table, unit, limit, docs)
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether a search is computed on the event loop: there are not many vectors, and all are in memory."""
+        table = self._table
+        return 0 < table.size <= AT_ONCE_ROWS and table.loaded == table.size
 
     def cosines(self, vector: NDArray[np.float32], seqs: Sequence[int]) -> Mapping[int, float]:
         """Return the cosines of the chunks whose vector is in memory."""

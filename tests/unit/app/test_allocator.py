@@ -81,3 +81,27 @@ def test_what_is_free_between_used_blocks_goes_back_regularly() -> None:
     kept, left = map(float, done.stdout.split())
     assert kept > 60, "glibc alone keeps all of it"
     assert left < 30
+
+
+# In a new process no freed block is large enough, so each one that is mapped by itself is mapped anew.
+SEARCHES = """
+import resource
+
+import numpy as np
+
+from knowledge.index.engines import codes
+
+allocator.return_freed_memory()
+lanes, asked = np.zeros((codes.LANES, 100_000), np.uint64), np.ones(codes.LANES, np.uint64)
+codes._distances(lanes, asked)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    codes._distances(lanes, asked)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 20)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this C library has its own way to free memory")
+def test_a_search_does_not_ask_for_the_same_memory_again() -> None:
+    done = subprocess.run([sys.executable, "-c", BEGINNING + SEARCHES], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 100, "pages of memory that a search takes from the system"
