@@ -381,9 +381,8 @@ def _title_match(question: SearchQuestion, counted: _CountedWords, row: ChunkRow
     named = {word: 1.0 for word, its in forms.items() if any(not its.isdisjoint(one) for one in title)}
     having = counted.share(lambda terms: counted.share_of(terms, named))
     of_title = asked / len(title)
-    return (
-        2 * of_title * having / (of_title + having)
-    )  # statistics.harmonic_mean computes with fractions, a hundred times slower
+    # Not by `statistics.harmonic_mean`, which computes with fractions, a hundred times slower.
+    return 2 * of_title * having / (of_title + having)
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
