@@ -250,6 +250,18 @@ class Vault:
             raise self._refusal(path, error) from error
         return DirectoryListing(tuple(sorted(directories)), tuple(sorted(documents)))
 
+    def has_directory(self, path: str) -> bool:
+        """Return whether `list_dir` would list `path` now; looks at nothing in it.
+
+        Raises:
+            InvalidPath: as `read`.
+        """
+        try:
+            with os.scandir(self._absolute(self.resolve(path))):
+                return True
+        except (OSError, NoSuchPath):
+            return False
+
     def find(self, path: str) -> Scanned | None:
         """Return the document at `path` if a scan would find one there now. Reads nothing."""
         if not is_markdown(path) or not is_clean(path) or _UNSENDABLE.search(path) or not self.is_plain(parent(path)):

@@ -120,7 +120,7 @@ class Tiers:
         Raises:
             InvalidPath, NoSuchPath, BadCursor: as `map`.
         """
-        if path.startswith("#") and not self._is_directory(path):
+        if path.startswith("#") and not self._vault.has_directory(path):
             if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "), cursor)) is not None:
                 return found
             raise NoSuchTag(path)
@@ -144,7 +144,7 @@ class Tiers:
             NoSuchPath: several directories differ from `path` in case only; carries them.
         """
         asked = clean_path(path)
-        if not asked or is_markdown(asked) or self._is_directory(asked):
+        if not asked or is_markdown(asked) or await self._has_directory(asked):
             return path
         for suffix in MARKDOWN_SUFFIXES:
             if await self._index.document(asked + suffix):
@@ -187,7 +187,7 @@ class Tiers:
         progress = await self._index.progress()
         complete = indexed and 0 < progress.total <= progress.done
         # Until all files are indexed, the files decide whether the directory exists.
-        if (record is None or not complete) and not self._is_directory(directory):
+        if (record is None or not complete) and not self._vault.has_directory(directory):
             raise NoSuchPath(directory, await self._nearest(directory))
         name = readable(directory.rpartition("/")[2]) if directory else self._vault.root.name
         title, summary, derived = await self._entries.described(directory, name)
@@ -238,7 +238,7 @@ class Tiers:
         return sorted(paths)[:BATCH]
 
     async def _has_directory(self, path: str) -> bool:
-        return await self._index.directory(path) is not None or self._is_directory(path)
+        return await self._index.directory(path) is not None or self._vault.has_directory(path)
 
     def _add_unindexed(self, directory: str, entries: dict[str, MapEntry], after: After) -> None:
         """Add files and folders that are not indexed yet, the next `BATCH` of each at most."""
@@ -251,13 +251,6 @@ class Tiers:
             entries.setdefault(path, plain_entry(path, "directory"))
         for path in _next(directory, there.documents, after.page)[: BATCH + 1]:
             entries.setdefault(path, plain_entry(path, "document"))
-
-    def _is_directory(self, path: str) -> bool:
-        try:
-            self._vault.list_dir(path)
-        except (NoSuchPath, UnreadableDocument):
-            return False
-        return True
 
     # --- one page -----------------------------------------------------------------------------------------------------
 
@@ -365,7 +358,7 @@ class Tiers:
         path = clean_path(asked)
         if (found := await self._found(path)) is not None:
             return found
-        if self._is_directory(path):
+        if self._vault.has_directory(path):
             raise NoSuchPath(path, [f"the directory itself: kb_map({path!r})"])
         raise NoSuchPath(path, await self._nearest(path))
 
@@ -494,7 +487,7 @@ class Tiers:
         clean = clean_path(path)
         if await anyio.to_thread.run_sync(self._vault.find, clean) is not None:
             return "page"
-        return "directory" if await anyio.to_thread.run_sync(self._is_directory, clean) else ""
+        return "directory" if await anyio.to_thread.run_sync(self._vault.has_directory, clean) else ""
 
     async def revision(self, path: str) -> str:
         """Return the current revision of the page at exactly that path.

@@ -95,6 +95,11 @@ class ReadableVault(Vault):
         folders = tuple(name for name in listed.directories if self._shows(below + name))
         return DirectoryListing(folders, tuple(name for name in listed.documents if self._is_readable(below + name)))
 
+    def has_directory(self, path: str) -> bool:
+        """Return whether `list_dir` would list `path` now."""
+        cleaned = clean_path(path)
+        return (not cleaned or self.exists(cleaned)) and self._inner.has_directory(cleaned)
+
     def find(self, path: str) -> Scanned | None:
         """Return the document at `path` if a scan would find one there now."""
         return self._inner.find(path) if self._is_readable(path) else None

@@ -296,9 +296,15 @@ def test_a_listing_shows_what_a_scan_would_count(root: Path) -> None:
     listing = vault.list_dir("")
     assert (listing.directories, listing.documents) == (("empty", "sub"), ("a.md", "b.md"))
     assert vault.list_dir("./sub/").documents == ("x.md",)
-    for path in ("nowhere", "a.md"):
+    assert all(map(vault.has_directory, ("", "./sub/", "empty")))
+    for path in ("nowhere", "a.md", "alias.md"):
+        assert not vault.has_directory(path)
         with pytest.raises(NoSuchPath):
             vault.list_dir(path)
+    (root / "out").symlink_to(root.parent)
+    for look in (vault.has_directory, vault.list_dir):
+        with pytest.raises(InvalidPath):
+            look("out")
 
 
 def test_problems_are_bounded_and_counted(root: Path) -> None:
