@@ -139,6 +139,8 @@ class Ranking:
     """The numbers behind `scores`; None if nothing was searched."""
     mentioned: frozenset[int] = frozenset()
     """Those chunks that come first because the question mentions their page."""
+    named: frozenset[int] = frozenset()
+    """The documents that the question mentions, whether they come first or not."""
     reranker: str = ""
     """The model that reordered the first chunks, "" without one; each place then keeps the score that it had before."""
 
@@ -226,6 +228,7 @@ class Ranker:
         ranking = Ranking(
             *(ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded),
             mentioned=found.mentioned,
+            named=mentioned.docs,
         )
         ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
         ranking = replace(ranking, made=RankTrace(weights, found.signals, ranks, 0.99 / best))

@@ -104,8 +104,8 @@ class ScentSigns:
     are pieces of runs without spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown
     chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first page
-    among other words. `lacks_number`: the first page has none of the question's numbers. `is_stub`: its text is no sentence.
-    `asked`: the question for a next call, with its certain corrections.
+    among other words, `names_another`: it names others and not this one. `lacks_number`: the first page has none of the question's
+    numbers. `is_stub`: its text is no sentence. `asked`: the question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -125,6 +125,7 @@ class ScentSigns:
     similar: tuple[str, ...] = ()
     is_similar_name: bool = False
     is_mentioned: bool = False
+    names_another: bool = False
     lacks_number: bool = False
     is_stub: bool = False
     asked: str = ""
@@ -190,6 +191,7 @@ class RankingSigns:
             similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
             is_similar_name=_has_similar_name(question, ranking.rows[best]),
             is_mentioned=best in ranking.mentioned,
+            names_another=bool(ranking.named) and page not in ranking.named,
             lacks_number=counted.lacks_number(matches),
             is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
             asked=" ".join(question.to_embed.split()),
@@ -414,7 +416,8 @@ def score_of(signs: ScentSigns) -> float:
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
     # page has as much of the words, it may be that one.
     is_level = signs.by_both and signs.lead <= LEVEL
-    is_unsure = signs.is_stub or signs.lacks_number or is_level or (not signs.title and (signs.words == 1 or is_aside))
+    is_elsewhere = signs.names_another or signs.lacks_number
+    is_unsure = signs.is_stub or is_elsewhere or is_level or (not signs.title and (signs.words == 1 or is_aside))
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
     # something else, and one with none has only its nearness in meaning to speak for it.
@@ -545,6 +548,8 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     """Yield how much of the question the best page has, compared with other pages and by both engines."""
     if signs.is_mentioned:
         yield "the question names the best page"
+    if signs.names_another:
+        yield "the question names another page"
     if signs.coverage >= FULL:
         yield "one page has all the words asked for"
     elif signs.words > 1:

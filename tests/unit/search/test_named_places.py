@@ -609,6 +609,22 @@ async def test_a_name_within_a_question_is_taken_as_it_was_meant(mentioning: Bas
     assert (await mentioning.finder.search(query)).hits[0].path == path
 
 
+async def test_another_page_than_the_one_that_is_named_is_not_sufficient(tmp_path: Path) -> None:
+    """That ADR 14 says nothing of a load balancer does not make another record about one the answer."""
+    pages = {
+        "adr/0014-feedback.md": "# 14. No second search\n\nFeedback was dropped.\n",
+        "adr/0009-nodes.md": "# 9. Nodes without a load balancer\n\nWe reject the load balancer: clients choose a node.\n",
+        "food.md": "# Food\n\nLunch is at noon.\n",
+    }
+    base = Base(write(tmp_path, pages))
+    await base.index_all()
+    answer = await base.finder.search("why did we reject the load balancer")
+    assert (answer.scent.level, answer.hits[0].path) == ("sufficient", "adr/0009-nodes.md")
+    answer = await base.finder.search("why did ADR 14 reject the load balancer")
+    assert (answer.scent.level, answer.hits[0].path) == ("partial", "adr/0009-nodes.md")
+    assert "the question names another page" in answer.scent.reason
+
+
 async def test_a_verb_and_a_word_that_is_no_particle_are_not_one_word(mentioning: Base) -> None:
     answer = await mentioning.finder.search("how do I stop a process or a thread")
     assert (answer.scent.level, "no hit has 'process'" in answer.scent.reason) == ("partial", True)
