@@ -8,6 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Literal
 
@@ -186,6 +187,7 @@ def join(directory: str, name: str) -> str:
     return f"{directory}/{name}" if directory else name
 
 
+@lru_cache(maxsize=1_024)
 def when(time_ns: int) -> str:
     """Return a time as ISO 8601 in UTC, to the second."""
     return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).isoformat()[: len("2026-01-31T00:00:00")] + "Z"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 _LANGUAGES: dict[str, dict[str, Any]] = json.loads(pkgutil.get_data(__name__, "languages.json") or b"")
@@ -134,11 +135,17 @@ def telling_words_in(text: str, language: str) -> int:
 
     An inverted question or exclamation mark counts as one of Spanish.
     """
-    sample = text[:SAMPLE].casefold()
+    sample = text[:SAMPLE]
     telling = _TELLING_WORDS.get(language, frozenset())
-    return sum(map(telling.__contains__, _WORD.findall(sample))) + (
+    return sum(map(telling.__contains__, _words_of(sample))) + (
         language == "es" and _INVERTED.search(sample) is not None
     )
+
+
+@lru_cache(maxsize=16)
+def _words_of(sample: str) -> Sequence[str]:
+    """Return the words of a question, for which each language is asked."""
+    return tuple(_WORD.findall(sample.casefold()))
 
 
 def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:

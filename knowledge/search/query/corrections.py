@@ -216,6 +216,7 @@ class Vocabulary:
         """
         # Loading the library takes 20 ms, which a process without misspelt queries does not pay.
         from rapidfuzz.distance.OSA import distance
+        from rapidfuzz.process import cdist
 
         if len(word) < SHORTEST or not any(map(str.isalpha, word)):
             return []
@@ -227,10 +228,12 @@ class Vocabulary:
             if (group := self._groups.get(length)) is None:
                 continue
             # One edit changes at most two bits. Comparing all words by distance would take ten times as long.
-            for row in np.flatnonzero(np.bitwise_count(group.letters ^ mine) <= 2 * edits).tolist():
-                other = group.words[row]
-                between = distance(word, other, score_cutoff=edits)
-                if not 0 < between <= edits or _DIGITS.findall(other) != digits:
+            rows = np.flatnonzero(np.bitwise_count(group.letters ^ mine) <= 2 * edits)
+            others = [group.words[row] for row in rows.tolist()]
+            apart = cdist([word], others, scorer=distance, score_cutoff=edits, dtype=np.uint8)[0]
+            for at in np.flatnonzero((apart > 0) & (apart <= edits)).tolist():
+                row, other, between = int(rows[at]), others[at], int(apart[at])
+                if _DIGITS.findall(other) != digits:
                     continue
                 invented = (counted - Counter(other)).total()
                 if invented and len(word) < ANY_EDIT_FROM:

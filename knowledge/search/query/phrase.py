@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container
+from functools import cached_property
 
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
 
@@ -27,10 +28,15 @@ class Phrase:
         self._text = text
         self._runs = sorted(set(_RUN.findall(text)), key=len, reverse=True)
         self._without_case = [run for run in self._runs if run.upper() == run.lower()]
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """Made when a text has all of its words: that takes longer than to look through all texts of most searches."""
+        text = self._text
         # Not inside of a longer word; but where words are written without spaces, letters on both sides say nothing.
         before = r"(?<!\w)" if text[0].isascii() and (text[0].isalnum() or text[0] == "_") else ""
         after = r"(?!\w)" if text[-1].isascii() and (text[-1].isalnum() or text[-1] == "_") else ""
-        self._pattern = re.compile(before + re.escape(text) + after, re.ASCII)
+        return re.compile(before + re.escape(text) + after, re.ASCII)
 
     def __repr__(self) -> str:
         return f"Phrase({self._text!r})"

@@ -546,10 +546,8 @@ def _reason(signs: ScentSigns, level: ScentLevel, *, indexed: bool, continued: b
 
 def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     """Yield how much of the question the best page has, compared with other pages and by both engines."""
-    if signs.is_mentioned:
-        yield "the question names the best page"
-    if signs.names_another:
-        yield "the question names another page"
+    if signs.is_mentioned or signs.names_another:
+        yield f"the question names {'the best' if signs.is_mentioned else 'another'} page"
     if signs.coverage >= FULL:
         yield "one page has all the words asked for"
     elif signs.words > 1:

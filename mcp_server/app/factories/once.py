@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
@@ -32,3 +33,16 @@ class Once(Generic[T]):
         """Close the part, if it was built."""
         if self.built is not None:
             await cast("Any", self.built).close()
+
+
+def once(find: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+    """Return `find` with its first result kept; calls that come before there is one await it themselves."""
+    found: list[T] = []
+
+    @wraps(find)
+    async def first() -> T:
+        if not found:
+            found.append(await find())
+        return found[0]
+
+    return first
