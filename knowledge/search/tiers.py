@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -223,7 +224,7 @@ class Tiers:
         entries = {entry.path: entry for entry in await self._entries.listed(folders, documents)}
         if complete:
             return list(entries.values())
-        self._add_unindexed(directory, entries, after)
+        await self._add_unindexed(directory, entries, after)
         entries.pop(index_page, None)
         return [entries[path] for path in sorted(entries, key=lambda p: (entries[p].kind != "directory", p))][:BATCH]
 
@@ -233,17 +234,17 @@ class Tiers:
         paths = {record.path for record in folders}
         if not complete:
             entries: dict[str, MapEntry] = {}
-            self._add_unindexed(directory, entries, After(after, None))
+            await self._add_unindexed(directory, entries, After(after, None))
             paths |= entries.keys()
         return sorted(paths)[:BATCH]
 
     async def _has_directory(self, path: str) -> bool:
         return await self._index.directory(path) is not None or self._vault.has_directory(path)
 
-    def _add_unindexed(self, directory: str, entries: dict[str, MapEntry], after: After) -> None:
+    async def _add_unindexed(self, directory: str, entries: dict[str, MapEntry], after: After) -> None:
         """Add files and folders that are not indexed yet, the next `BATCH` of each at most."""
         try:
-            there = self._vault.list_dir(directory)
+            there = await anyio.to_thread.run_sync(self._vault.list_dir, directory)
         except (InvalidPath, NoSuchPath, UnreadableDocument):
             return  # a folder that has just been deleted or locked must not make the map of its parent fail
         # One page more, because the `_index.md` is dropped.
@@ -280,7 +281,8 @@ class Tiers:
             found, raw, shown = await self._at(path, revision)
         except NoSuchPath:
             # By its whole name, since a page is found without its suffix.
-            other = None if is_markdown(path) or revision else await self._others.read(clean_path(path))
+            is_page = is_markdown(path) or revision or self._vault.has_directory(clean_path(path))
+            other = None if is_page else await self._others.read(clean_path(path))
             if other is None:
                 raise
             text, next_offset = _text_page(other.text, offset)
@@ -400,7 +402,8 @@ class Tiers:
         # Comparing is slow, so only a part of a very large knowledge base is compared.
         pool = list(holding) or list(await self._index.paths(limit=5000))
         pool += sorted({parent(path) for path in pool} - {""})
-        return difflib.get_close_matches(asked, pool, n=3, cutoff=0.5) or list(holding[:3])
+        compared = partial(difflib.get_close_matches, asked, pool, n=3, cutoff=0.5)
+        return await anyio.to_thread.run_sync(compared) or list(holding[:3])
 
     async def _parsed(self, path: str, raw: bytes) -> Document:
         return await self._runner.run(_parse, (path, raw), size=len(raw) // BYTES_PER_UNIT, what=f"reading {path}")
@@ -520,8 +523,17 @@ def section_name(path: Sequence[str], sections: Iterable[str]) -> str:
     if "{" not in written:
         return written
     bare = _without_anchors(path)
-    alike = any(_without_anchors(one.split(HEADING_SEPARATOR)) == bare for one in sections if one != written)
+    alike = _by_bare_name(tuple(sections)).get(bare, frozenset()) - {written}
     return written if alike else bare
+
+
+@lru_cache(maxsize=4)
+def _by_bare_name(sections: tuple[str, ...]) -> Mapping[str, AbstractSet[str]]:
+    """Return the headings of a page by their names without anchors, once for all headings that are shown."""
+    found: dict[str, set[str]] = {}
+    for one in sections:
+        found.setdefault(_without_anchors(one.split(HEADING_SEPARATOR)), set()).add(one)
+    return found
 
 
 def _without_anchors(path: Iterable[str]) -> str:
@@ -626,7 +638,7 @@ def _outline(document: Document, lines: range | None) -> list[OutlineLine]:
     while len(headings) > MOST_OUTLINE and level > 1:
         headings = tuple(h for h in headings if h.level < level)
         level -= 1
-    sections = [HEADING_SEPARATOR.join(h.path) for h in document.headings]
+    sections = tuple(HEADING_SEPARATOR.join(h.path) for h in document.headings)
     return [
         OutlineLine(section_name(h.path, sections), h.level, h.line, lengths[h.line]) for h in headings[:MOST_OUTLINE]
     ]

@@ -28,6 +28,8 @@ SHAPE = 2
 AT_ONCE = 500
 """A question with at most this many terms and documents runs without a thread: it takes half a millisecond, less
 than a thread needs to wake."""
+MOST_AT_ONCE = 1_000
+"""Chunks or pages that may be asked for in such a search; explaining an answer asks for ten times as many."""
 BATCH = 5_000
 ROWS_PER_COMMIT = 20_000
 SMALL_COMMITS = 3
@@ -155,7 +157,7 @@ class TantivyKeywordIndex:
         if not terms or limit <= 0 or (docs is not None and not docs):
             return []
         asked = sum(len(term.alternatives) for term in terms) + len(docs or ())
-        if asked <= AT_ONCE and self._reading is not None:
+        if asked <= AT_ONCE and limit <= MOST_AT_ONCE and self._reading is not None:
             return self._search(terms, limit, docs, by)
         return await anyio.to_thread.run_sync(self._search, terms, limit, docs, by)
 

@@ -43,11 +43,11 @@ def _in_block(lines: Sequence[str], block: Block, before: Block | None) -> Itera
     while end > block.start and not lines[end - 1].strip():
         end -= 1
     if block.kind == "list":
+        start = block.start
         for number in range(block.start, end):
+            if _ITEM.match(lines[number]):
+                start = number
             if name := _ID.search(lines[number]):
-                start = max(
-                    (item for item in range(block.start, number + 1) if _ITEM.match(lines[item])), default=block.start
-                )
                 yield NamedBlock(name[1].casefold(), start + 1, _item_end(lines, start, end))
         return
     name = _ID.search(lines[end - 1]) if end > block.start else None
