@@ -14,6 +14,9 @@ SHORT_PART = 4
 """Chinese characters in a row up to which they are named as one word. More are several words, of which some may be on a page."""
 WINDOW = 3
 _IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_.]\w")
+_PIECES = re.compile(r"\d+|[^\W\d_]+")
+FEWEST_CAPITALS = 4
+"""Capital letters of an abbreviation or a code without a number, such as `ECONNREFUSED`."""
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _HANGUL = re.compile("[\uac00-\ud7af]")
 _IS_A_WORD = re.compile("[\u30a0-\u30ff\uac00-\ud7af]")
@@ -43,6 +46,25 @@ class AskedWord:
     def is_identifier(self) -> bool:
         """Whether it is the name of one thing, and not two words with a hyphen: `dump_csv`, `TypeAdapter.dump`, `OpenBSD`."""
         return not self.is_run and len(self.terms) > 1 and _IDENTIFIER.search(self.written) is not None
+
+    @property
+    def is_code(self) -> bool:
+        """Whether a word that differs in one sign means another thing: `FS-2011`, `12.2`, `4D`, `0x8007`, `ECONNREFUSED`."""
+        if self.is_run:
+            return False
+        pieces = _PIECES.findall(self.written)
+        is_numbered = len(pieces) > 1 and any(map(str.isdigit, pieces))
+        return is_numbered or (
+            self.written.isalpha() and self.written.isupper() and len(self.written) >= FEWEST_CAPITALS
+        )
+
+    def is_code_in(self, texts: Iterable[str]) -> bool:
+        """Return whether one of the texts has this code, however its pieces are joined there, and not only a longer one with it."""
+        pieces = _PIECES.findall(self.written)
+        before = r"(?<!\d)(?<!\d[.])" if pieces[0].isdigit() else r"(?<![^\W\d_])"
+        after = r"(?!\d)" if pieces[-1].isdigit() else r"(?![^\W\d_])"
+        found = re.compile(before + r"[\W_]{0,3}".join(map(re.escape, pieces)) + after, re.IGNORECASE)
+        return any(found.search(text) for text in texts)
 
     def is_together_in(self, texts: Iterable[str]) -> bool:
         """Return whether one of the texts has the parts of the word one after the other, however they are joined there."""

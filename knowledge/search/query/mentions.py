@@ -17,7 +17,11 @@ MOST_MENTIONED = 3
 MOST_LOOKED_UP = 20
 """The most pages and sections of one name that are looked at, those outside the scope of the search included."""
 MOST_NUMBERED = 3
-_NUMBERED = re.compile(r"(?<![\w/.-])[^\W\d_]{2,}[\s_-]?#?\d{1,5}(?:\.\d+)*(?![\w/])")
+_NUMBERED = re.compile(
+    r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
+    re.IGNORECASE,
+)
+_NO = re.compile(r"\s(?:no|nr)\.?\s?(?=\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ async def find_mentions(
 
 def _numbered_in(query: str) -> Sequence[str]:
     """Return the first words of `query` that have a number."""
-    return list(dict.fromkeys(_NUMBERED.findall(query)))[:MOST_NUMBERED]
+    return [_NO.sub(" ", name) for name in dict.fromkeys(_NUMBERED.findall(query))][:MOST_NUMBERED]
 
 
 def _number_first(name: str) -> Sequence[Sequence[str]]:

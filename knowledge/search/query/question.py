@@ -39,9 +39,11 @@ MOST_TERMS = 48
 searched."""
 LIKELY = 0.5
 """The probability from which a correction decides what kind of word was misspelt."""
-ENGLISH = "en"
+ENGLISH, FRENCH = "en", "fr"
 PARTICLES = frozenset({"down", "in", "off", "on", "out", "over", "up"})
 """Stop words that change the meaning of the English verb before them."""
+OPPOSITES = PARTICLES - {"in", "on"}
+"""Those that a page about the verb with this particle has: `in` and `on` are in any text, and follow any word."""
 AS_ONE_WORD = 0.8
 """The weight of a verb and its particle as one word: `cab in` of *the cab in the city* is no cabin."""
 PREFIX_WEIGHT = 0.6
@@ -53,6 +55,8 @@ SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
 _VERSUS = re.compile(r"(?<=\w)\s+(?:vs\.?|versus)\s+(?!code\b)(?=\w)")
 """Between two things that are compared, and not the name of an editor."""
+_ABOUT = re.compile(r"について[のは]?|に関(?:する|して)|とは(?=[?\uff1f]?\s*$)")
+"""*About*, and *what is*, in Japanese: of the letters of an unspaced script, these would be rare words."""
 _KANA = re.compile("[\u3041-\u30ff]")
 
 
@@ -86,6 +90,10 @@ class SearchQuestion:
     """The dates in it, as they are written, each with the days that it may be (`2026-11-29`)."""
     core: str = ""
     """The question, corrected, without stop words at both ends."""
+    verbs: tuple[tuple[str, str], ...] = ()
+    """English verbs with the particle that follows each: `turn` and `off`."""
+    compares: bool = False
+    """Whether it asks for two things: *tabs vs spaces*."""
 
     @property
     def spoken(self) -> tuple[str, ...]:
@@ -108,7 +116,7 @@ class Questions:
 
     async def ask(self, query: str) -> SearchQuestion:
         """Return the parsed question; looks up its words in the index."""
-        groups = _without_lone_kana(word_groups(_VERSUS.sub(" ", query)))
+        groups = _without_lone_kana(word_groups(_ABOUT.sub(" ", _VERSUS.sub(" ", query))))
         asked = list(dict.fromkeys(word for group in groups for word in group))
         documents = await self._languages()
         gap = None
@@ -117,9 +125,11 @@ class Questions:
             gap = language_gap(query, documents, wholes, known=(await self._index.frequencies(wholes)).keys())
         languages = across(gap) if gap else question_languages(query, documents)
         # A question of stop words alone (`to be or not to be`) is searched with them.
-        content = [word for word in asked if not languages.is_stop_word(word)] or asked
+        only_ask = _inversions(groups, languages)
+        content = [word for word in asked if word not in only_ask and not languages.is_stop_word(word)] or asked
         wholes = [group[0] for group in groups]
-        joined = _with_particle(wholes, frozenset(content)) if ENGLISH in languages.stop else {}
+        is_english = ENGLISH in languages.stop
+        joined = _with_particle(wholes, frozenset(content)) if is_english else {}
         known = await self._index.frequencies([*content, *joined.values()])
         verb = await self._separated_verb(wholes) if languages.stop == (GERMAN,) else None
         if verb is not None:
@@ -180,6 +190,8 @@ class Questions:
             {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
             days,
             core,
+            tuple(pair for pair in pairwise(wholes) if pair[1] in OPPOSITES and pair[0] in content and is_english),
+            _VERSUS.search(query) is not None,
         )
 
     async def _separated_verb(self, words: Sequence[str]) -> SeparatedVerb | None:
@@ -214,6 +226,13 @@ def _without_lone_kana(groups: Sequence[tuple[str, ...]]) -> Sequence[tuple[str,
     """Return the words without kana that are in a pair too: alone, a kana says as little as a Latin letter."""
     paired = {kana for whole, *_ in groups if len(whole) == 2 for kana in _KANA.findall(whole)}
     return [group for group in groups if group[0] not in paired]
+
+
+def _inversions(groups: Iterable[Sequence[str]], languages: QuestionLanguages) -> AbstractSet[str]:
+    """Return the words such as `est-ce` and `dois-je` of a French question, which consist of words that only ask."""
+    if languages.stop != (FRENCH,):
+        return frozenset()
+    return {whole for whole, *parts in groups if parts and all(map(languages.is_stop_word, parts))}
 
 
 def _with_particle(words: Sequence[str], content: frozenset[str]) -> dict[str, str]:

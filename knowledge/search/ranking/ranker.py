@@ -23,6 +23,7 @@ from knowledge.index.ports import (
     VectorIndex,
 )
 from knowledge.pages.markdown.chunk import indexed_text
+from knowledge.search.query.analysis import words
 from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
@@ -580,7 +581,14 @@ def _meant(ranking: Ranking, matches: Mapping[int, ChunkMatch], rest: Sequence[s
 
     *Why does python 3 fail to sort* is not about `python/03-lists.md` if a page says why sorting fails.
     """
-    shares = {seq: sum(match.words.get(word, 0.0) for word in rest) for seq, match in matches.items()}
+    if not ranking.mentioned:
+        return frozenset()
+    # A page about dropping feedback may say so in the name of its file only.
+    named = {seq: frozenset(words(ranking.rows[seq].path)) for seq in matches}
+    shares = {
+        seq: sum(1.0 if word in named[seq] else match.words.get(word, 0.0) for word in rest)
+        for seq, match in matches.items()
+    }
     doc_of = {seq: ranking.rows[seq].doc for seq in shares}
     docs = frozenset(doc_of[seq] for seq in ranking.mentioned if seq in shares)
     others = max((share for seq, share in shares.items() if doc_of[seq] not in docs), default=0.0)

@@ -104,8 +104,9 @@ class ScentSigns:
     are pieces of runs without spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown
     chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first page
-    among other words, `names_another`: it names others and not this one. `lacks_number`: the first page has none of the question's
-    numbers. `is_stub`: its text is no sentence. `asked`: the question for a next call, with its certain corrections.
+    among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`: the first
+    page lacks one of the question's numbers, codes or particles. `is_stub`: its text is no sentence. `asked`: the question for a next
+    call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -126,7 +127,8 @@ class ScentSigns:
     is_similar_name: bool = False
     is_mentioned: bool = False
     names_another: bool = False
-    lacks_number: bool = False
+    compares: bool = False
+    lacks_code: bool = False
     is_stub: bool = False
     asked: str = ""
 
@@ -192,7 +194,8 @@ class RankingSigns:
             is_similar_name=_has_similar_name(question, ranking.rows[best]),
             is_mentioned=best in ranking.mentioned,
             names_another=bool(ranking.named) and page not in ranking.named,
-            lacks_number=counted.lacks_number(matches),
+            compares=question.compares,
+            lacks_code=counted.lacks_code(matches),
             is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
             asked=" ".join(question.to_embed.split()),
         )
@@ -228,6 +231,12 @@ class _CountedWords:
     def __init__(self, question: SearchQuestion, rows: Sequence[ChunkRow]) -> None:
         known, self._asked, self._doubtful = question.known, question.asked, question.doubtful
         self._unknown_names = [word for word in self._asked if word.is_identifier and word.terms[0] not in known]
+        # Where all is in capitals, they say nothing.
+        shouts = question.to_embed.isupper()
+        self._codes = [word for word in self._asked if word.is_code and not (shouts and word.written.isalpha())]
+        texts = [_named_text_of(row) for row in rows]
+        self._lacking = [word for word in self._codes if not word.is_code_in(texts)]
+        self._lacks_particle = any(not _has_particle(texts, verb, particle) for verb, particle in question.verbs)
         self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(map(_text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
         self.words = len(question.terms) - sum(len(terms) - 1 for terms in self._scattered)
@@ -269,10 +278,16 @@ class _CountedWords:
         share = share_of(terms, match)
         return share * SCATTERED if terms in self._scattered and terms[0] not in match else share
 
-    def lacks_number(self, matches: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether chunks of one page have none of the question's numbers: what they say is about another version or year."""
+    def lacks_code(self, matches: Sequence[Mapping[str, float]]) -> bool:
+        """Return whether chunks of one page lack a number, a code or a verb's particle of the question.
+
+        They are about another version, year or error, or say how to turn *on* what is to be turned *off*.
+        """
         numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
-        return bool(numbers) and not any(share_of(terms, match) for terms in numbers for match in matches)
+        # A page that shows its day otherwise matches a date as a whole.
+        lacking = any(not any(word.terms[0] in match for match in matches) for word in self._lacking)
+        has_numbers = all(any(share_of(terms, match) for match in matches) for terms in numbers)
+        return lacking or self._lacks_particle or not has_numbers
 
     def missing(self, having: Collection[str], rows: Sequence[ChunkRow]) -> tuple[str, ...]:
         """Return the words of which a part is not in `having`, or an identifier not in `rows`, rarest first."""
@@ -281,14 +296,14 @@ class _CountedWords:
             word.written: 1.0
             for word in self._unknown_names
             if word.terms[0] not in there and not word.is_together_in(map(_text_of, rows))
-        }
+        } | {word.written: 1.0 for word in self._codes if not word.is_code_in(map(_named_text_of, rows))}
         for word in self._asked:
             # Words that only help to ask are not worth a word, unless the question consists of them.
             if is_stop_word(word.terms[0], _USUAL_LANGUAGES) and len(self._asked) > 1:
                 continue
-            for name in word.lacking(there):
+            if lacking := word.lacking(there):
                 rarest = max(self.rarity[terms] for terms in word.counted if share_of(terms, there) < 1)
-                found[name] = max(rarest, found.get(name, 0.0))
+                found |= {name: max(rarest, found.get(name, 0.0)) for name in lacking}
         return tuple(sorted(found, key=lambda name: (-found[name], name)))
 
 
@@ -309,6 +324,16 @@ def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
 
 def _text_of(row: ChunkRow) -> str:
     return f"{' '.join(row.section)} {row.title} {row.text}"
+
+
+def _named_text_of(row: ChunkRow) -> str:
+    return f"{row.path} {_text_of(row)}"
+
+
+def _has_particle(texts: Iterable[str], verb: str, particle: str) -> bool:
+    """Return whether a text has the particle, alone or in one word with its verb."""
+    found = re.compile(rf"(?<!\w)(?:{re.escape(verb)}-?)?{particle}(?!\w)", re.IGNORECASE)
+    return any(found.search(text) for text in texts)
 
 
 def _with_title(ranking: Ranking, title: str) -> int:
@@ -416,7 +441,7 @@ def score_of(signs: ScentSigns) -> float:
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
     # page has as much of the words, it may be that one.
     is_level = signs.by_both and signs.lead <= LEVEL
-    is_elsewhere = signs.names_another or signs.lacks_number
+    is_elsewhere = signs.names_another or signs.lacks_code or signs.compares
     is_unsure = signs.is_stub or is_elsewhere or is_level or (not signs.title and (signs.words == 1 or is_aside))
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
@@ -548,15 +573,9 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     """Yield how much of the question the best page has, compared with other pages and by both engines."""
     if signs.is_mentioned or signs.names_another:
         yield f"the question names {'the best' if signs.is_mentioned else 'another'} page"
-    if signs.coverage >= FULL:
-        yield "one page has all the words asked for"
-    elif signs.words > 1:
-        share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
-        yield f"the best page has {share} of the words asked for"
-    elif signs.coverage:
-        yield "the best page only has a similar word"
-    elif not signs.missing:
-        yield "the best page does not have the word"
+    if signs.compares:
+        yield "the question asks for two things"
+    yield from _coverage_of(signs)
     if level != "sufficient" and signs.coverage >= HALF and signs.lead <= LEVEL:
         yield "other pages match as well"
     if not signs.by_both:
@@ -567,6 +586,19 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
         yield "keyword and semantic search rank different pages first"
     else:
         yield "keyword and semantic search agree"
+
+
+def _coverage_of(signs: ScentSigns) -> Iterator[str]:
+    """Yield how much of the question the best page has, unless `missing` says it."""
+    if signs.coverage >= FULL:
+        yield "one page has all the words asked for"
+    elif signs.words > 1:
+        share = "most" if signs.coverage >= HALF else "few" if signs.coverage else "none"
+        yield f"the best page has {share} of the words asked for"
+    elif signs.coverage:
+        yield "the best page only has a similar word"
+    elif not signs.missing:
+        yield "the best page does not have the word"
 
 
 def read_call(place: ShownChunk) -> str:

@@ -584,6 +584,10 @@ MENTIONS = {
     "install.md": "# Install\n\nRun the program.\n",
     "overview.md": "# Overview\n\n## ADR 14\n\nSee the folder.\n\n## ADR 15\n\nSee the folder.\n",
     "adr/0014-feedback.md": "# 14. No second search\n\nFeedback was dropped.\n",
+    "adr/0021-end-the-lottery.md": "# One order for all\n\nWho asks first comes first.\n",
+    "tickets.md": "# Tickets\n\nThe lottery: at the end, each has one number. End of the lottery: noon.\n",
+    "matters/m-2024-019.md": "# Dairy\n\nHarrow was offered ten thousand.\n",
+    "matters/m-2024-020.md": "# Harrow\n\nThe offer of Harrow: an offer is open until May.\n",
 }
 
 
@@ -602,6 +606,10 @@ def mentioning(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("what does ADR 14 say", "adr/0014-feedback.md"),
         ("why ADR 14?", "adr/0014-feedback.md"),
         ("why did ADR 14 drop feedback", "adr/0014-feedback.md"),
+        ("why was the second search dropped in adr/0014", "adr/0014-feedback.md"),
+        ("why does ADR no. 14 have no second search", "adr/0014-feedback.md"),
+        ("what is the offer of M-2024-019 Harrow", "matters/m-2024-019.md"),
+        ("why did ADR 21 end the lottery", "adr/0021-end-the-lottery.md"),
     ],
 )
 async def test_a_name_within_a_question_is_taken_as_it_was_meant(mentioning: Base, query: str, path: str) -> None:

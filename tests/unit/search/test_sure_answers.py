@@ -1,0 +1,89 @@
+"""An answer is `sufficient` only if its page is about the very thing that was asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.search.query.asked_words import AskedWord
+from tests.support.knowledge_bases.folders import write
+from tests.unit.search.test_finder import Base
+
+PAGES = {
+    "errors/fs-2010.md": "# FS-2010\n\nThe file name is too long. Rename the file and send it again.\n",
+    "errors/fs-3000.md": "# FS-3000\n\nThe disk is full. Delete what nobody needs.\n",
+    "clauses/12.1.md": "# 12.1 Force majeure\n\nForce majeure ends all duties of both parties for as long as it lasts.\n",
+    "minutes/2024-09-10.md": "# Board meeting of 2024-09-10\n\nThe board meeting chose a new treasurer.\n",
+    "login.md": "# Two-factor sign-in\n\nTurn on two-factor sign-in in your profile and scan the picture.\n",
+    "rooms.md": "# Meter of ward 4A\n\nThe glucose meter shows E-3 if the strip is wet and E-8 if it is cold.\n",
+    "lunch.md": "# Lunch\n\nLunch is served at noon in the garden.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    return Base(write(tmp_path_factory.mktemp("sure"), PAGES))
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "level"),
+    [
+        ("FS-2010 file name too long", "errors/fs-2010.md", "sufficient"),
+        ("error FS2010: file name is too long", "errors/fs-2010.md", "sufficient"),
+        ("FS-2011 file name too long", "errors/fs-2010.md", "partial"),
+        ("ENAMETOOLONG: file name too long", "errors/fs-2010.md", "partial"),
+        ("12.1 force majeure", "clauses/12.1.md", "sufficient"),
+        ("clause 12.2 force majeure", "clauses/12.1.md", "partial"),
+        ("board meeting 2024-09-10", "minutes/2024-09-10.md", "sufficient"),
+        ("board meeting 2024-09-17", "minutes/2024-09-10.md", "partial"),
+        ("what does the glucose meter show with E-3", "rooms.md", "sufficient"),
+        ("what does the glucose meter show with E-5", "rooms.md", "partial"),
+        ("turn on two-factor sign-in", "login.md", "sufficient"),
+        ("turn off two-factor sign-in", "login.md", "partial"),
+    ],
+)
+async def test_a_code_a_date_or_an_opposite_that_the_page_lacks_is_not_sufficient(
+    base: Base, query: str, path: str, level: str
+) -> None:
+    await base.index_all()
+    answer = await base.finder.search(query)
+    assert (answer.hits[0].path, answer.scent.level) == (path, level), answer.scent.reason
+
+
+async def test_a_code_that_no_hit_has_is_named(base: Base) -> None:
+    await base.index_all()
+    answer = await base.finder.search("what does the glucose meter show with E-5")
+    assert "no hit has 'E-5'" in answer.scent.reason
+
+
+async def test_one_of_two_things_that_are_compared_is_not_sufficient(base: Base) -> None:
+    await base.index_all()
+    answer = await base.finder.search("force majeure vs lunch in the garden")
+    assert answer.scent.level == "partial"
+    assert "the question asks for two things" in answer.scent.reason
+
+
+@pytest.mark.parametrize(
+    ("written", "text", "is_there"),
+    [
+        ("FS-2011", "see FS 2011 below", True),
+        ("FS2011", "see fs-2011", True),
+        ("FS-2011", "FS-20110", False),
+        ("FS-2011", "XFS-2011", False),
+        ("12.2", "as in 12.2.1", True),
+        ("12.2", "as in 12.20", False),
+        ("12.2", "as in 3.12.2", False),
+        ("4D", "ward 4D", True),
+        ("4D", "40 days, 4Days", False),
+    ],
+)
+def test_a_code_is_found_however_it_is_joined_and_not_in_a_longer_one(
+    written: str, text: str, *, is_there: bool
+) -> None:
+    word = AskedWord(written, (written.lower(),))
+    assert word.is_code
+    assert word.is_code_in([text]) == is_there
+
+
+@pytest.mark.parametrize("written", ["front-matter", "dump", "DNS", "2024", "Kubernetes"])
+def test_an_ordinary_word_is_no_code(written: str) -> None:
+    assert not AskedWord(written, (written.lower(),)).is_code
