@@ -77,8 +77,8 @@ _LETTER_OUTSIDE_ASCII = re.compile(r"(?![\x00-\x7f])[^\W\d_]")
 _PUNCTUATION = ".,;:!?()[]{}\"'*`"
 """Characters around words, without those that can be part of a word (`_`, `+`, `#`)."""
 _JOINERS = re.compile(r"[._+#-]+")
-_PLURAL = "s(?![A-Za-z0-9])"
-# Between `camel` and `Case`, between `HTML` and `Parser`, and before the `s` of `CSVs`, which English stems keep.
+_PLURAL = "s(?![a-z0-9])"
+# Between `camel` and `Case`, between `HTML` and `Parser`, and before the `s` of `CSVs` and `getIDsOf`, which English stems keep.
 _HUMP = re.compile(
     rf"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?!(?<=[A-Z])[A-Z]{_PLURAL})|(?<=[A-Z]{{2}})(?={_PLURAL})"
 )
@@ -123,6 +123,9 @@ _ALGORITHMS = {
 _WITH_BEGINNINGS = frozenset(_ALGORITHMS) - {"en", "id", "st"}
 """Languages whose words change at their ends: all with a stemmer, without English, which changes little, and without those that
 change words at the front."""
+UNDETERMINED = "und"
+"""The language, for the index, of pages whose language is unknown. Most are short and in English, or full of English names, so their
+words of ASCII letters have English stems. Source: ISO 639-2."""
 _BEGINNING_MARK = "\u02ba"
 """Ends a beginning, so that it is no word. It is a letter to every engine."""
 _LETTERS_ONLY = re.compile(rf"(?:[^\W\d_]|[{_MARKS}])+")
@@ -301,6 +304,14 @@ def stem(word: str, language: str) -> str:
     return _stems(language)[word]
 
 
+def index_language(language: str) -> str:
+    """Return the language by which an index analyses a text in `language`.
+
+    Merges don't use it: they compare texts of an unknown language as they are written.
+    """
+    return language or UNDETERMINED
+
+
 def toned(word: str, language: str) -> str:
     """Return the second term for `word`, which keeps its tone; "" in a language without tones or for a plain word."""
     return "" if language not in _TONAL or word.isascii() else _toned_words[word]
@@ -441,6 +452,9 @@ def _stems(language: str) -> _Memory[str]:
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
+    if language == UNDETERMINED:
+        english = _stemmer("en")
+        return lambda word: english(word) if word.isascii() else without_accents(word)
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None:
         return without_accents

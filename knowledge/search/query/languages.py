@@ -15,7 +15,7 @@ from knowledge.pages.markdown.language import (
     is_cyrillic,
     telling_words_in,
 )
-from knowledge.search.query.analysis import beginning, is_stop_word, stem, toned
+from knowledge.search.query.analysis import beginning, index_language, is_stop_word, stem, toned
 
 FLOOR = 0.05
 """The share of the pages that must be in a language for it to count as one of theirs: then questions in an unclear language are read
@@ -80,7 +80,7 @@ class QuestionLanguages:
         is_usual = word.isascii() and (passages is None or passages > self.few)
         weights = self.weights if is_usual else {**dict.fromkeys(self.rare, RARE_WEIGHT), **self.weights}
         for language, weight in (weights or {"": 1.0}).items():
-            term, as_written, share = stem(word, language), toned(word, language), 1.0
+            term, as_written, share = stem(word, index_language(language)), toned(word, language), 1.0
             if as_written:
                 found[as_written] = max(weight, found.get(as_written, 0.0))
                 share = WITHOUT_TONE

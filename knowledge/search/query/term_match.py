@@ -18,6 +18,7 @@ from knowledge.search.query.analysis import (
     begins_part,
     end_of_part,
     has_letters_outside_ascii,
+    index_language,
     is_anywhere_in_a_run,
     is_part_of_a_run,
     is_stop_word,
@@ -174,7 +175,11 @@ class _Readings(dict[str, tuple[tuple[str, float], ...] | None]):
         reading: tuple[tuple[str, float], ...] = ()
         if self._looks_up_all or first_letter(word[:1]) in self._first_letters:
             asked: dict[str, float] = {}
-            for form in (stem(word, self.language), toned(word, self.language), beginning(word, self.language)):
+            for form in (
+                stem(word, index_language(self.language)),
+                toned(word, self.language),
+                beginning(word, self.language),
+            ):
                 _add(self._of_form.get(form, ()), asked)
             reading = tuple(asked.items())
         self[word] = found = reading or (None if word in self._stop else ())

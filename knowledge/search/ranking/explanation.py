@@ -12,7 +12,7 @@ from knowledge.errors import EngineUnavailable
 from knowledge.index.ports import QueryTerm, RanksPages, Scored
 from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import HEADING_SEPARATOR
-from knowledge.search.query.analysis import beginning, stem, toned, words
+from knowledge.search.query.analysis import beginning, index_language, stem, toned, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import LOOKED_CHARACTERS, TermMatcher
 from knowledge.search.ranking.fusion import RRF_K
@@ -280,7 +280,9 @@ class Explainer:
         having: dict[str, dict[str, None]] = {}
         for seq in made.signals.learnt_from:
             if row := rows.get(seq):
-                for word in {toned(word, row.language) or stem(word, row.language) for word in words(_text(row))}:
+                for word in {
+                    toned(word, row.language) or stem(word, index_language(row.language)) for word in words(_text(row))
+                }:
                     having.setdefault(word, {})[row.path] = None
         return {term.word: tuple(having.get(term.word, ())) for term in made.signals.added}
 

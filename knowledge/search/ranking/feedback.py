@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from knowledge.index.ports import QueryTerm, Scored
 from knowledge.pages.markdown.language import STOP_WORDS
-from knowledge.search.query.analysis import remembered_words, stem, toned
+from knowledge.search.query.analysis import index_language, remembered_words, stem, toned
 
 CHUNKS = 5
 """How many chunks are assumed relevant."""
@@ -53,7 +53,7 @@ class RelevanceWords:
         for counted, language in counts:
             if language not in new_terms:
                 stop = STOP_WORDS.get(language, ())
-                stems = {w: stem(w, language) for w in self.shared if len(w) > 1 and w not in stop}
+                stems = {w: stem(w, index_language(language)) for w in self.shared if len(w) > 1 and w not in stop}
                 new_terms[language] = {
                     word: toned(word, language) or term for word, term in stems.items() if term not in known
                 }

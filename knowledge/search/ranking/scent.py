@@ -17,7 +17,14 @@ from statistics import fmean
 from knowledge.index.ports import Scored
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
-from knowledge.search.query.analysis import beginning, is_part_of_a_run, is_stop_word, stem, words
+from knowledge.search.query.analysis import (
+    beginning,
+    index_language,
+    is_part_of_a_run,
+    is_stop_word,
+    stem,
+    words,
+)
 from knowledge.search.query.asked_words import share_of
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
@@ -393,7 +400,7 @@ def _title_match(question: SearchQuestion, counted: _CountedWords, row: ChunkRow
     The first alone would let a page called *Configuration* answer every question that has this word.
     """
     title = [
-        {stem(word, row.language), beginning(word, row.language)}
+        {stem(word, index_language(row.language)), beginning(word, row.language)}
         for word in words(row.title)
         if not is_stop_word(word, (row.language,))
     ]

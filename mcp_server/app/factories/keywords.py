@@ -9,7 +9,7 @@ from pathlib import Path
 from knowledge.index.ports import KeywordIndex
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.pages.paths import INDEX_NAME
-from knowledge.search.query.analysis import analyzer
+from knowledge.search.query.analysis import analyzer, index_language
 from knowledge.state.ports import NameRow, TextRow
 
 logger = logging.getLogger("knowledge_forge")
@@ -30,11 +30,12 @@ def keyword_engine(folder: Path) -> KeywordIndex:
 def indexed_terms(row: TextRow) -> Sequence[str]:
     """Return the terms of a chunk's heading path and text."""
     # The same text as for embedding, so while indexing runs its words are still cached.
-    return analyzer(row.language).indexed_terms(indexed_text(row.title, row.section, row.text))
+    return analyzer(index_language(row.language)).indexed_terms(indexed_text(row.title, row.section, row.text))
 
 
 def name_terms(page: NameRow) -> Sequence[str]:
     """Return the terms of a page's title and aliases, and of the folders and the file of its path."""
     folder, _, file = page.path.rpartition("/")
     path = folder if file == INDEX_NAME else page.path.rpartition(".")[0]
-    return analyzer(page.language).indexed_terms(" ".join((page.title, *page.aliases, path.replace("/", " "))))
+    names = " ".join((page.title, *page.aliases, path.replace("/", " ")))
+    return analyzer(index_language(page.language)).indexed_terms(names)

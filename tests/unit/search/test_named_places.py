@@ -649,7 +649,7 @@ async def test_whether_a_page_is_mentioned_does_not_depend_on_its_place_in_the_a
 
 
 async def test_duplicates_end_no_answer_before_all_pages_were_shown(tmp_path: Path) -> None:
-    same = "".join(f"## Part {n}\n\nThe valve is set by hand and its pressure is read.\n\n" for n in range(60))
+    same = "".join(f"## Part {n}\n\nThe valve is set by hand and its pressure is read.\n\n" for n in range(70))
     pages = {"valves.md": f"# Valves\n\n{same}"} | {
         f"{n}.md": f"# Machine {n}\n\nMachine {n} has a valve.\n" for n in range(30)
     }
