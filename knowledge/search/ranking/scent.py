@@ -112,8 +112,8 @@ class ScentSigns:
     chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first page
     among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`: the first
-    page lacks one of the question's numbers, codes or particles. `is_stub`: its text is no sentence. `asked`: the question for a next
-    call, with its certain corrections.
+    page lacks one of the question's codes or particles, or all of its numbers. `is_stub`: its text is no sentence. `asked`: the question
+    for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -286,15 +286,16 @@ class _CountedWords:
         return share * SCATTERED if terms in self._scattered and terms[0] not in match else share
 
     def lacks_code(self, matches: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether chunks of one page lack a number, a code or a verb's particle of the question.
+        """Return whether chunks of one page lack a code or a verb's particle of the question, or have none of its numbers.
 
         They are about another version, year or error, or say how to turn *on* what is to be turned *off*.
         """
         numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
         # A page that shows its day otherwise matches a date as a whole.
         lacking = any(not any(word.terms[0] in match for match in matches) for word in self._lacking)
-        has_numbers = all(any(share_of(terms, match) for match in matches) for terms in numbers)
-        return lacking or self._lacks_particle or not has_numbers
+        # One is enough: *20 euros now, not 18* is about the page that has 18.
+        has_number = not numbers or any(share_of(terms, match) for terms in numbers for match in matches)
+        return lacking or self._lacks_particle or not has_number
 
     def missing(self, having: Collection[str], rows: Sequence[ChunkRow]) -> tuple[str, ...]:
         """Return the words of which a part is not in `having`, or an identifier not in `rows`, rarest first."""
