@@ -112,8 +112,8 @@ class ScentSigns:
     chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first page
     among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`: the first
-    page lacks one of the question's codes or particles, or all of its numbers. `is_stub`: its text is no sentence. `asked`: the question
-    for a next call, with its certain corrections.
+    page lacks one of the question's codes or particles, or all of its numbers. `is_stub`: its text is no sentence. `asked`: the
+    question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
