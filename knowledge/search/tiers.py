@@ -281,8 +281,8 @@ class Tiers:
             found, raw, shown = await self._at(path, revision)
         except NoSuchPath:
             # By its whole name, since a page is found without its suffix.
-            is_page = is_markdown(path) or revision or self._vault.has_directory(clean_path(path))
-            other = None if is_page else await self._others.read(clean_path(path))
+            is_no_file = is_markdown(path) or revision or self._vault.has_directory(clean_path(path))
+            other = None if is_no_file else await self._others.read(clean_path(path))
             if other is None:
                 raise
             text, next_offset = _text_page(other.text, offset)

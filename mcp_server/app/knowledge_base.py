@@ -29,7 +29,7 @@ from knowledge.state.sqlite.store import SqliteStateStore
 from knowledge.writing.locks.page_locks import Locks, PageLocks
 from mcp_server import VERSION
 from mcp_server.app.factories.embedder import Embedding, embedding
-from mcp_server.app.factories.once import Once, once
+from mcp_server.app.factories.once import Once, awaited_once
 from mcp_server.app.factories.reranker import ChosenReranker
 from mcp_server.app.settings.settings import DATABASE, Settings
 from mcp_server.late_module import LateModule
@@ -286,7 +286,7 @@ async def open_base(
         ):
             stack.push_async_callback(part.close)
 
-        @once
+        @awaited_once
         async def engines() -> Engines:
             own = finders.own_engines(await keyword.get(), await vectors.get(), embed.questions)
             words = await meilisearch.get() if settings.meili_url else None

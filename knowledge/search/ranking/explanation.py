@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from knowledge.errors import EngineUnavailable
-from knowledge.index.ports import QueryTerm, RanksPages, Scored
+from knowledge.index.ports import QueryTerm, Scored
 from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.search.query.analysis import beginning, index_language, stem, toned, words
@@ -258,8 +258,7 @@ class Explainer:
             asked[PASSAGE] = asked[BY_WORDS] = await _shares(chunks, terms, lambda hit: hit.seq, seqs)
             if made is not None and made.signals is not None and made.signals.added:
                 learnt = await _shares(chunks, made.signals.added, lambda hit: hit.seq, seqs)
-            if isinstance(engine, RanksPages):
-                ranks = engine
+            if (ranks := self._engines.page_ranks) is not None:
 
                 async def texts(term: QueryTerm) -> Sequence[Scored]:
                     return await ranks.pages((term,), by="text", limit=MOST_LISTED, docs=docs)

@@ -80,13 +80,14 @@ class Engines:
     """Returns the embedder for questions that matches the index's current vectors."""
     ours: bool = True
     """Whether `keyword` ranks by BM25 over our terms: only then its scores can be weighed, and feedback terms be used."""
-    pages: RanksPages | None = field(init=False)
+    page_ranks: RanksPages | None = field(init=False)
+    """`keyword` if it ranks whole pages, too."""
     held: HoldsVectors | None = field(init=False)
-    """`keyword` and `vectors`, if they can do that."""
+    """`vectors` if it keeps them in memory."""
 
     def __post_init__(self) -> None:
-        """Ask both engines what they can do: once, because `isinstance` takes 10 µs for a protocol."""
-        object.__setattr__(self, "pages", self.keyword if isinstance(self.keyword, RanksPages) else None)
+        """Ask both engines what they can do, which takes 10 µs for a protocol, before they search."""
+        object.__setattr__(self, "page_ranks", self.keyword if isinstance(self.keyword, RanksPages) else None)
         object.__setattr__(self, "held", self.vectors if isinstance(self.vectors, HoldsVectors) else None)
 
 
@@ -296,11 +297,11 @@ class Ranker:
             except EngineUnavailable as error:
                 notes.append(f"searched by meaning only: {error}")
                 return
-            if engines.pages is not None:
+            if engines.page_ranks is not None:
                 # If pages cannot be searched now, chunks rank without them.
                 with suppress(EngineUnavailable):
-                    pages = await engines.pages.pages(terms, by="text", limit=PAGE_DEPTH, docs=docs)
-                    names = await engines.pages.pages(terms, by="names", limit=NAME_DEPTH, docs=docs)
+                    pages = await engines.page_ranks.pages(terms, by="text", limit=PAGE_DEPTH, docs=docs)
+                    names = await engines.page_ranks.pages(terms, by="names", limit=NAME_DEPTH, docs=docs)
 
         async def by_meaning() -> None:
             nonlocal vectors, embedded

@@ -33,7 +33,7 @@ from knowledge.writing.evidence.sources import Sources
 from knowledge.writing.locks.page_locks import Locks
 from mcp_server.app.factories.finder import own_engines, vector_engine
 from mcp_server.app.factories.keywords import keyword_engine
-from mcp_server.app.factories.once import Once, once
+from mcp_server.app.factories.once import Once, awaited_once
 from mcp_server.app.factories.writer import WriterBasis, Writing, writing_on
 from mcp_server.late_module import LateModule
 from mcp_server.workers.index_steps import linked_documents_in
@@ -121,7 +121,7 @@ async def open_view(parts: ViewParts, access: PathAccess, stack: AsyncExitStack)
         made_from=folder / "made-from",
     )
 
-    @once
+    @awaited_once
     async def engines() -> Engines:
         return own_engines(await keyword.get(), await vectors.get(), parts.questions)
 

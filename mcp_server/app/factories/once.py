@@ -35,7 +35,7 @@ class Once(Generic[T]):
             await cast("Any", self.built).close()
 
 
-def once(find: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+def awaited_once(find: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
     """Return `find` with its first result kept; calls that come before there is one await it themselves."""
     found: list[T] = []
 

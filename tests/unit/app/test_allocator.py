@@ -83,7 +83,7 @@ def test_what_is_free_between_used_blocks_goes_back_regularly() -> None:
     assert left < 30
 
 
-# In a new process no freed block is large enough, so each one that is mapped by itself is mapped anew.
+# A new process has no freed block of this size to use again, so every block above the limit costs new memory pages.
 SEARCHES = """
 import resource
 
