@@ -16,7 +16,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ MOST_PROBLEMS = 200
 OBSIDIAN_FOLDER = ".obsidian"
 LARGEST_SETTING = 64 * 1024
 READ_TRIES = 4
+UNSETTLED_NS = 2_000_000_000
+"""How long a folder may change again without a sign of it: file systems keep times to two seconds (FAT) or better."""
 PART_BYTES = 1 << 20
 REVISION_DIGITS = 16
 
@@ -80,6 +83,15 @@ class DirectoryListing:
 
 
 @dataclass(frozen=True, slots=True)
+class _FolderNames:
+    """The names of a folder's files and of the folders in it. `state` differs once it has changed, None if that can't be told."""
+
+    state: tuple[int, int, int, int] | None
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class VaultProblem:
     """A file or folder that is left out of the knowledge base or is unusual, and why."""
 
@@ -102,6 +114,7 @@ class Vault:
         self.problem_count = 0
         """The number of files and folders that the last scan left out."""
         self._problems: list[VaultProblem] = []
+        self._listed: Mapping[str, _FolderNames] = {}
 
     @classmethod
     def open(cls, root: Path) -> Self:
@@ -323,18 +336,41 @@ class Vault:
         self.check()
 
     def file_paths(self) -> Iterator[str]:
-        """Yield the path of every file that is not hidden, documents and others. Opens none and follows no link."""
+        """Yield the path of every file that is not hidden, documents and others. Opens none and follows no link.
+
+        A folder is listed again only if it has changed since.
+        """
+        seen: dict[str, _FolderNames] = {}
         waiting = [""]
         while waiting:
             directory = waiting.pop()
-            with suppress(OSError), os.scandir(self._absolute(directory)) as entries:
-                for entry in entries:
-                    if is_hidden(entry.name) or _UNSENDABLE.search(entry.name):
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(_join(directory, entry.name))
-                    elif entry.is_file(follow_symlinks=False):
-                        yield _join(directory, entry.name)
+            with suppress(OSError):
+                names = self._names_in(directory)
+                seen[directory] = names
+                waiting += [_join(directory, name) for name in names.folders]
+                for name in names.files:
+                    yield _join(directory, name)
+        self._listed = seen
+
+    def _names_in(self, directory: str) -> _FolderNames:
+        absolute = self._absolute(directory)
+        status, began_ns = os.lstat(absolute), time.time_ns()
+        state = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+        known = self._listed.get(directory)
+        if known is not None and known.state == state:
+            return known
+        folders, files = [], []
+        with os.scandir(absolute) as entries:
+            for entry in entries:
+                if is_hidden(entry.name) or _UNSENDABLE.search(entry.name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    files.append(entry.name)
+        # Another change within the same tick of the file system's clock would leave the same times.
+        is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < began_ns - UNSETTLED_NS
+        return _FolderNames(state if is_settled else None, tuple(folders), tuple(files))
 
     def file_stamp(self, path: str) -> Stamp | None:
         """Return the stamp of the file, document or not, at exactly that path; None if there is none, or a link."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -284,7 +283,7 @@ class Tiers:
             is_no_file = is_markdown(path) or revision or self._vault.has_directory(clean_path(path))
             other = None if is_no_file else await self._others.read(clean_path(path))
             if other is None:
-                raise
+                raise await self._without_page(path) from None
             text, next_offset = _text_page(other.text, offset)
             return replace(other, text=text, next_offset=next_offset)
         request = _ReadRequest(found, raw, shown, section, view, offset)
@@ -335,16 +334,19 @@ class Tiers:
         return path, None
 
     async def _at(self, asked: str, revision: str | None) -> tuple[str, bytes, str]:
-        """Return path, bytes and revision of the page. The current version is kept as a base for later writes."""
-        try:
-            found, file = await self._open(asked)
-        except NoSuchPath:
-            path = clean_path(asked)
+        """Return path, bytes and revision of the page. The current version is kept as a base for later writes.
+
+        Raises:
+            NoSuchPath: without the alternatives, since `asked` may be another file, and they take time to find.
+        """
+        path = clean_path(asked)
+        if (opened := await self._found(path)) is None:
             # A removed page can still be read at a stored revision.
             raw = await self._past.content(path, revision) if self._past and revision else None
             if raw is None or revision is None:
-                raise
+                raise NoSuchPath(path)
             return path, raw, revision
+        found, file = opened
         if revision in (None, file.revision):
             # Stored, because the caller may base a write on this text even after the file has changed.
             if self._past is not None:
@@ -356,13 +358,21 @@ class Tiers:
         return found, raw, revision
 
     async def _open(self, asked: str) -> tuple[str, FileRead]:
-        """Return the path and the bytes of the document with the path or name `asked`."""
+        """Return the path and the bytes of the document with the path or name `asked`.
+
+        Raises:
+            NoSuchPath, AmbiguousName: with the alternatives.
+        """
+        if (found := await self._found(clean_path(asked))) is None:
+            raise await self._without_page(asked)
+        return found
+
+    async def _without_page(self, asked: str) -> NoSuchPath:
+        """Return the error for a path and name that no page has, with the directory there, or else similar paths."""
         path = clean_path(asked)
-        if (found := await self._found(path)) is not None:
-            return found
         if self._vault.has_directory(path):
-            raise NoSuchPath(path, [f"the directory itself: kb_map({path!r})"])
-        raise NoSuchPath(path, await self._nearest(path))
+            return NoSuchPath(path, [f"the directory itself: kb_map({path!r})"])
+        return NoSuchPath(path, await self._nearest(path))
 
     async def _found(self, path: str) -> tuple[str, FileRead] | None:
         """Return the path and the bytes of the document with that path, suffix or not, or that name; None without one.
@@ -402,8 +412,7 @@ class Tiers:
         # Comparing is slow, so only a part of a very large knowledge base is compared.
         pool = list(holding) or list(await self._index.paths(limit=5000))
         pool += sorted({parent(path) for path in pool} - {""})
-        compared = partial(difflib.get_close_matches, asked, pool, n=3, cutoff=0.5)
-        return await anyio.to_thread.run_sync(compared) or list(holding[:3])
+        return _most_similar(asked, pool) or list(holding[:3])
 
     async def _parsed(self, path: str, raw: bytes) -> Document:
         return await self._runner.run(_parse, (path, raw), size=len(raw) // BYTES_PER_UNIT, what=f"reading {path}")
@@ -507,6 +516,15 @@ class Tiers:
             InvalidPath, NoSuchPath, AmbiguousName: with the alternatives.
         """
         return (await self._open(asked))[0]
+
+
+def _most_similar(asked: str, paths: Sequence[str]) -> list[str]:
+    """Return up to three of `paths` that have at least half of their characters in common with `asked`, most similar first."""
+    # Loading the library takes 20 ms, which a process without a wrong path does not pay.
+    from rapidfuzz.distance.Indel import normalized_similarity
+    from rapidfuzz.process import extract
+
+    return [path for path, *_ in extract(asked, paths, scorer=normalized_similarity, limit=3, score_cutoff=0.5)]
 
 
 def is_tainted(source: str, *, untrusted: bool) -> bool:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from knowledge.pages.document import shortened
+from knowledge.pages.document import parse, shortened
+from knowledge.pages.paths import PageLink
 
 SUFFIX = ".canvas"
 LONGEST_CANVAS = 4 * 1024 * 1024
@@ -44,14 +46,14 @@ class CanvasCard:
         return shortened(first.lstrip("# "), LONGEST_NAME) or self.kind
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Canvas:
     """The cards of a canvas, from top to bottom, and its arrows: from, to, label."""
 
     cards: tuple[CanvasCard, ...]
     arrows: tuple[tuple[str, str, str], ...]
 
-    @property
+    @cached_property
     def files(self) -> tuple[str, ...]:
         """The paths that its cards show, from the root."""
         return tuple(dict.fromkeys(card.content for card in self.cards if card.kind == "file" and card.content))
@@ -61,10 +63,15 @@ class Canvas:
         """The Markdown of its text cards."""
         return tuple(card.content for card in self.cards if card.kind == "text")
 
-    @property
+    @cached_property
     def linking(self) -> str:
         """The text cards that have links, as one text."""
         return "\n\n".join(text for text in self.texts if "[" in text)
+
+    @cached_property
+    def links(self) -> Sequence[PageLink]:
+        """The links in its text cards that may lead to pages."""
+        return parse("", self.linking.encode()).page_links if self.linking else ()
 
     @property
     def markdown(self) -> str:

@@ -9,17 +9,18 @@ import anyio.to_thread
 from knowledge.errors import AmbiguousName
 from knowledge.index.page_rows import DirectoryTrust
 from knowledge.pages.claim_source import authority_of
-from knowledge.pages.document import parse
 from knowledge.pages.obsidian.canvas import LONGEST_CANVAS, Canvas, is_canvas
 from knowledge.pages.obsidian.canvases import Canvases
 from knowledge.pages.paths import PageLink, is_markdown, parent
 from knowledge.pages.vault import Vault
 from knowledge.search.answers import PageReading
 from knowledge.search.maps.linked_pages import LinkedPages, followed, linked_pages
-from knowledge.state.document_names import files_by_name, name_key
+from knowledge.state.document_names import files_by_name, keys_of_links_to, link_keys, name_key
 from knowledge.state.ports import IndexStore, LinkRow
 
 MOST_NAMES = 200
+_LinkedCanvas = tuple[Canvas, Sequence[tuple[PageLink, frozenset[str]]]]
+"""A canvas and the links in its cards, each with its keys (`link_keys`)."""
 
 
 class OtherFiles:
@@ -27,6 +28,7 @@ class OtherFiles:
 
     def __init__(self, vault: Vault, index: IndexStore) -> None:
         self._vault, self._index, self._canvases = vault, index, Canvases(vault)
+        self._known: Mapping[str, _LinkedCanvas] = {}
 
     async def read(self, asked: str) -> PageReading | None:
         """Return the file with the path or name `asked`, None if there is none; `asked` is a clean path.
@@ -49,18 +51,28 @@ class OtherFiles:
 
     async def canvases_showing(self, path: str, names: Sequence[str]) -> list[str]:
         """Return the canvases that show the file at `path`, or link to it; `names` are its title and aliases."""
-        canvases = await anyio.to_thread.run_sync(self._canvases.all)
-        stem = path.rpartition("/")[2].rpartition(".")[0]
-        keys = [key for name in (stem, *names) if (key := name_key(name))]
+        canvases = await anyio.to_thread.run_sync(self._canvases_with_links)
+        wanted = keys_of_links_to(path, names)
         rows = [
             LinkRow(canvas, link)
-            for canvas, shown in canvases.items()
-            if shown.linking and any(key in name_key(shown.linking) for key in keys)
-            for link in _links_in_cards(canvas, shown)
+            for canvas, (_, links) in canvases.items()
+            for link, keys in links
+            if not wanted.isdisjoint(keys)
         ]
         led = await followed(self._index, rows, most_names=MOST_NAMES, by_name=True) if rows else []
         linking = {row.page for row, target in zip(rows, led, strict=True) if target == path}
-        return [canvas for canvas, shown in canvases.items() if path in shown.files or canvas in linking]
+        return [canvas for canvas, (shown, _) in canvases.items() if path in shown.files or canvas in linking]
+
+    def _canvases_with_links(self) -> Mapping[str, _LinkedCanvas]:
+        known = self._known
+        # Parsing the cards of 200 canvases takes 300 ms, so only those of canvases that have changed are parsed again.
+        self._known = {
+            path: known[path]
+            if path in known and known[path][0] is canvas
+            else (canvas, _with_keys(path, canvas.links))
+            for path, canvas in self._canvases.all().items()
+        }
+        return self._known
 
     async def _reading(self, path: str, files: Mapping[str, Sequence[str]]) -> PageReading:
         stamp = await anyio.to_thread.run_sync(self._vault.file_stamp, path)
@@ -72,7 +84,7 @@ class OtherFiles:
         links: Sequence[PageLink] = ()
         if canvas is not None:
             shown = [PageLink(f"/{file}", wiki=True) for file in canvas.files]
-            links = [*shown, *_links_in_cards(path, canvas)]
+            links = [*shown, *canvas.links]
         linked = await self._linked(path, links, files)
         kind = "canvas" if is_canvas(path) else "attachment"
         said = (
@@ -109,5 +121,5 @@ class OtherFiles:
         )
 
 
-def _links_in_cards(path: str, canvas: Canvas) -> Sequence[PageLink]:
-    return parse(path, canvas.linking.encode()).page_links if canvas.linking else ()
+def _with_keys(path: str, links: Sequence[PageLink]) -> Sequence[tuple[PageLink, frozenset[str]]]:
+    return [(link, link_keys(path, link)) for link in links]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from itertools import combinations_with_replacement, product
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from knowledge.pages import vault as vault_module
 from knowledge.pages.vault import Vault, revision_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -313,3 +315,35 @@ def test_problems_are_bounded_and_counted(root: Path) -> None:
     vault = Vault.open(root)
     list(vault.scan())
     assert (len(vault.problems), vault.problem_count) == (vault_module.MOST_PROBLEMS, vault_module.MOST_PROBLEMS + 5)
+
+
+def test_only_folders_that_changed_are_listed_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a/one.md", "a/deep/two.png", "b/three.canvas"):
+        put(root, name)
+    vault, listed = Vault.open(root), list[str]()
+    scandir = os.scandir
+
+    def noted(path: str) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        listed.append(os.path.relpath(path, vault.root))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noted)
+
+    def look() -> tuple[set[str], set[str]]:
+        listed.clear()
+        return set(vault.file_paths()), set(listed)
+
+    everything = {"a/one.md", "a/deep/two.png", "b/three.canvas"}
+    folders = {".", "a", "a/deep", "b"}
+    # They were made just now: another file could come within the same tick of the file system's clock.
+    assert [look(), look()] == [(everything, folders)] * 2
+    monkeypatch.setattr("knowledge.pages.vault.UNSETTLED_NS", -3_600_000_000_000)
+    assert [look(), look()] == [(everything, folders), (everything, set())]
+
+    time.sleep(0.05)  # the file system's clock must have moved on
+    put(root, "a/deep/four.md")
+    (root / "b" / "three.canvas").unlink()
+    assert look() == ({"a/one.md", "a/deep/two.png", "a/deep/four.md"}, {"a/deep", "b"})
+    time.sleep(0.05)
+    (root / "a").rename(root / "c")
+    assert look() == ({"c/one.md", "c/deep/two.png", "c/deep/four.md"}, {".", "c", "c/deep"})
