@@ -95,7 +95,7 @@ def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> Ind
     c.execute(f"PRAGMA cache_size={-(CACHE_KB if rows <= FEW_ROWS else BATCH_CACHE_KB)}")
     row: Any = c.execute("SELECT generation, seq, doc, dimensions FROM meta").fetchall()[0]
     generation, seq, doc, dimensions = row
-    batch = _Batch(c, seq, doc)
+    batch = _Batch(c, seq, doc, _existing(changes, c))
     for change in changes:
         if isinstance(change, Touch):
             batch.touch(change)
@@ -108,6 +108,17 @@ def apply(changes: Sequence[IndexChange], fence: int, c: apsw.Connection) -> Ind
         "UPDATE meta SET seq = ?, doc = ?, dimensions = ?", (batch.seq, batch.doc, dimensions or batch.dimensions)
     )
     return IndexPosition(generation, batch.seq)
+
+
+def _existing(changes: Sequence[IndexChange], c: apsw.Connection) -> set[str]:
+    """Return the paths of the documents to be replaced that exist."""
+    paths = [change.record.path for change in changes if isinstance(change, Replace)]
+    found = (
+        c.execute("SELECT path FROM document WHERE path IN (SELECT value FROM carray(?))", (apsw.carray(tuple(paths)),))
+        if paths
+        else ()
+    )
+    return {path for (path,) in found}
 
 
 _INSERTS = {
@@ -129,8 +140,10 @@ _INSERTS = {
 class _Batch:
     """The rows of one call, collected so that each table is written at once."""
 
-    def __init__(self, c: apsw.Connection, seq: int, doc: int) -> None:
+    def __init__(self, c: apsw.Connection, seq: int, doc: int, existing: set[str]) -> None:
         self._c, self.seq, self.doc = c, seq, doc
+        self._existing = existing
+        """Documents that may have to be removed before they are written: a query for each of thousands of new ones takes seconds."""
         self._new_words: Counter[str] = Counter()
         self._gone_words: Counter[str] = Counter()
         self._documents: Counter[str] = Counter()
@@ -194,7 +207,8 @@ class _Batch:
 
     def replace(self, change: Replace) -> None:
         r, s = change.record, change.record.stamp
-        doc = self.remove(r.path)
+        doc = self.remove(r.path) if r.path in self._existing else None
+        self._existing.add(r.path)
         if doc is None:
             self.doc += 1
             doc = self.doc

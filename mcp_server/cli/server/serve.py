@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from knowledge.cycles import look_rarely
 from knowledge.errors import StorageError
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
@@ -43,11 +44,6 @@ else:
     supervisor = LateModule("mcp_server.transport.supervisor")
     start = LateModule("mcp_server.transport.sign_in.start")
     beside_mcp = LateModule("mcp_server.web.sign_in.beside_mcp")
-
-YOUNG = 50_000
-"""Number of new objects after which Python looks for reference cycles, of which there are hardly any. With Python's
-default of 700, a merge spent a fifth of its time on this.
-"""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +80,7 @@ def prepare(settings: Settings) -> None:
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
     write_log(settings)
     require_packages(settings)
-    gc.set_threshold(YOUNG)
+    look_rarely()
     return_freed_memory()
 
 
