@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowledge.index.engines.catch_up import NOWHERE
+from knowledge.index.engines.threads import begin
 from knowledge.index.ports import Scored
 from knowledge.state.ports import CodeRow, Filters, IndexPosition, IndexStore
-from knowledge.threads import begin
 
 BITS = 256
 CODE_BYTES = BITS // 8

@@ -319,7 +319,7 @@ async def test_a_server_that_hangs_is_given_up(desk: Desk) -> None:
         await anyio.sleep(5)
 
     desk.server.before = hang
-    patience = EmbedderPatience(tries=1, timeout_s=0.05, longest_wait_s=1)
+    patience = EmbedderPatience(tries=1, timeout_s=0.5, longest_wait_s=1)
     with pytest.raises(EmbedderUnavailable, match="no answer \\(ReadTimeout\\)"):
         await desk.embedder(patience=patience).embed(["words"])
     desk.server.before = None
