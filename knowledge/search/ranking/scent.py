@@ -41,7 +41,7 @@ WEIGHTS = {
     "coverage": 2.82,
     "unknown": -1.1,
 }
-SUFFICIENT_FROM = 0.85
+SUFFICIENT_FROM = 0.843
 BELOW_SUFFICIENT = SUFFICIENT_FROM - 0.001
 LOST_BELOW = 0.12
 """Weights of a logistic model, by sign, and its thresholds. Decision record 17 says what they were fitted on."""
@@ -101,19 +101,19 @@ class ScentSigns:
     The first page is that of the first chunk. Pages are compared, and not chunks: in a manual, the second best passage is often the
     next section of the same page, which speaks for the page. A page's score by words is that of its best chunk.
 
-    `coverage`: share of the question's words on the first page, weighted by rarity. `agreement`: how high both engines
-    rank the first page; 1 if it is first in both. `pairs`: share of the question's neighbouring words that are neighbours
-    in the first chunk. `lead`: by how much the first page is above the best other page by words, as a share of the
-    highest score. `gap`: by how much the best page by words is above the sixth. `title`: how far the question and the
-    first page's title are the same words. `unknown`: share of the question's words, by rarity, that no page has. `words`:
-    how many words the question has. `exact`: a page or section has exactly the name in the question, `sharing`: and so many have
-    it. `by_both`: both engines found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words
-    are pieces of runs without spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown
-    chunk has, rarest first, as they were written. `similar`: known words that were searched in place of words that no page has.
-    `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first page
-    among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`: the first
-    page lacks one of the question's codes or particles, or all of its numbers. `is_stub`: its text is no sentence. `asked`: the
-    question for a next call, with its certain corrections.
+    `coverage`: share of the question's words on the first page, weighted by rarity. `agreement`: how high both engines rank the
+    first page; 1 if it is first in both. `pairs`: share of the question's neighbouring words that are neighbours in the first
+    chunk. `lead`: by how much the first page is above the best other page by words, as a share of the highest score. `gap`: by
+    how much the best page by words is above the sixth. `title`: how far the question and the first page's title are the same
+    words. `unknown`: share of the question's words, by rarity, that no page has. `words`: how many words the question has.
+    `exact`: a page or section has exactly the name in the question, `sharing`: and so many have it. `by_both`: both engines
+    found something. `is_section`: the first chunk is a section of its page. `is_unspaced`: its words are pieces of runs without
+    spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown chunk has, rarest
+    first, as they were written. `similar`: known words that were searched in place of words that no page has.
+    `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first
+    page among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`:
+    the first page lacks one of the question's codes, identifiers or particles, or all of its numbers. `is_stub`: its text is no
+    sentence. `asked`: the question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -243,6 +243,8 @@ class _CountedWords:
         self._codes = [word for word in self._asked if word.is_code and not (shouts and word.written.isalpha())]
         texts = [_named_text_of(row) for row in rows]
         self._lacking = [word for word in self._codes if not word.is_code_in(texts)]
+        elsewhere = [word for word in self._asked if word.is_identifier and not word.is_code and word.terms[0] in known]
+        self._lacking += [word for word in elsewhere if not word.is_together_in(map(_text_of, rows))]
         self._lacks_particle = any(not _has_particle(texts, verb, particle) for verb, particle in question.verbs)
         self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(map(_text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
@@ -286,12 +288,13 @@ class _CountedWords:
         return share * SCATTERED if terms in self._scattered and terms[0] not in match else share
 
     def lacks_code(self, matches: Sequence[Mapping[str, float]]) -> bool:
-        """Return whether chunks of one page lack a code or a verb's particle of the question, or have none of its numbers.
+        """Return whether chunks of one page lack something that stands for one thing only, or have none of the question's numbers.
 
-        They are about another version, year or error, or say how to turn *on* what is to be turned *off*.
+        That is a code, an identifier that other pages have, or a verb's particle. The page is about another version, year, error or
+        function, or says how to turn *on* what is to be turned *off*.
         """
         numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
-        # A page that shows its day otherwise matches a date as a whole.
+        # A page that shows its day otherwise matches a date as a whole, as one with an identifier matches that.
         lacking = any(not any(word.terms[0] in match for match in matches) for word in self._lacking)
         # One is enough: *20 euros now, not 18* is about the page that has 18.
         has_number = not numbers or any(share_of(terms, match) for terms in numbers for match in matches)

@@ -15,6 +15,8 @@ PAGES = {
     "minutes/2024-09-10.md": "# Board meeting of 2024-09-10\n\nThe board meeting chose a new treasurer.\n",
     "login.md": "# Two-factor sign-in\n\nTurn on two-factor sign-in in your profile and scan the picture.\n",
     "rooms.md": "# Meter of ward 4A\n\nThe glucose meter shows E-3 if the strip is wet and E-8 if it is cold.\n",
+    "indexes.md": "# Package indexes\n\nTo ignore a package index that fails, list its error codes under `ignore_errors`.\n",
+    "compatibility.md": "# Compatibility\n\nSettings of pip such as `PIP_INDEX_URL` have no effect.\n",
     "lunch.md": "# Lunch\n\nLunch is served at noon in the garden.\n",
 }
 
@@ -37,11 +39,14 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("board meeting 2024-09-17", "minutes/2024-09-10.md", "partial"),
         ("what does the glucose meter show with E-3", "rooms.md", "sufficient"),
         ("what does the glucose meter show with E-5", "rooms.md", "partial"),
+        ("ignore a package index that fails", "indexes.md", "sufficient"),
+        ("ignore_errors of a package index", "indexes.md", "sufficient"),
+        ("ignore the package index of PIP_INDEX_URL that fails", "indexes.md", "partial"),
         ("turn on two-factor sign-in", "login.md", "sufficient"),
         ("turn off two-factor sign-in", "login.md", "partial"),
     ],
 )
-async def test_a_code_a_date_or_an_opposite_that_the_page_lacks_is_not_sufficient(
+async def test_a_code_a_name_a_date_or_an_opposite_that_the_page_lacks_is_not_sufficient(
     base: Base, query: str, path: str, level: str
 ) -> None:
     await base.index_all()
