@@ -19,7 +19,7 @@ import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
-from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem
+from knowledge.search.query.analysis import is_part_of_a_run, is_stop_word, stem, word_groups
 from knowledge.search.query.place_words import ROLES
 from knowledge.state.ports import IndexPosition, IndexStore
 
@@ -107,12 +107,13 @@ async def find_corrections(
 def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
     """Return the words of the question that may be replaced without asking, each with its replacement.
 
-    A name with capitals inside, a compound or a word of three letters is left out, because it is near other words by chance. So are
+    A name with capitals inside or a part of it (`caml` of *OCaml*), a compound or a word of three letters is left out, because it is near other words by chance. So are
     a word that asks for a place in some language (`abre`), one that differs from its candidate only by accents or a hyphen, because
     both spellings are right, and one that differs only by its last letter, because it may be another form.
     """
     sure: dict[str, str] = {}
-    names = {run.casefold() for run in _RUN.findall(query) if _has_capitals_inside(run)}
+    runs = (run for run in _RUN.findall(query) if _has_capitals_inside(run))
+    names = {word for run in runs for group in word_groups(run) for word in group}
     for word, near in found.items():
         if near and len(word) >= ANY_EDIT_FROM and word.isalpha() and word not in names and word not in ROLES:
             other, probability = near[0]

@@ -176,6 +176,8 @@ async def test_neither_opposites_nor_forms_are_candidates() -> None:
         ("wake a task", "wake", "make", 0.84, False),
         ("the smokre", "smokre", "smoker", 0.84, True),
         ("the DeepL pages", "deepl", "deeply", 0.99, False),
+        ("a compiler for OCaml", "caml", "call", 0.99, False),
+        ("a compiler for caml", "caml", "call", 0.99, True),
         ("cheval vendu", "vendu", "vendus", 0.99, False),
         ("wniosek urlopowy", "urlopowy", "urlopowe", 0.99, False),
         ("ما المقال", "المقال", "المثال", 0.85, False),
