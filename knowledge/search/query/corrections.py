@@ -107,9 +107,10 @@ async def find_corrections(
 def sure_corrections(query: str, found: Mapping[str, Sequence[Candidate]]) -> dict[str, str]:
     """Return the words of the question that may be replaced without asking, each with its replacement.
 
-    A name with capitals inside or a part of it (`caml` of *OCaml*), a compound or a word of three letters is left out, because it is near other words by chance. So are
-    a word that asks for a place in some language (`abre`), one that differs from its candidate only by accents or a hyphen, because
-    both spellings are right, and one that differs only by its last letter, because it may be another form.
+    A name with capitals inside or a part of it (`caml` of *OCaml*), a compound or a word of three letters is left
+    out, because it is near other words by chance. So are a word that asks for a place in some language (`abre`), one
+    that differs from its candidate only by accents or a hyphen, because both spellings are right, and one that
+    differs only by its last letter, because it may be another form.
     """
     sure: dict[str, str] = {}
     runs = (run for run in _RUN.findall(query) if _has_capitals_inside(run))

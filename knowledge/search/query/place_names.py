@@ -37,6 +37,7 @@ MOST_OF_A_NAME = 20
 """The most pages that are looked up for one name; of these, the pages that search ranks first are taken."""
 MOST_ENDING = 20
 """Directories with the same end of the path that are compared."""
+SHORTEST_PLURAL = 3
 MOST_OPENED = 8
 """The most children of the first directory that are shown."""
 _BREAKS = re.compile(r"[\s_\-]+")
@@ -153,9 +154,12 @@ class Places:
         if said.kind == "document":
             return places[:1]  # people call an `_index.md` a page, too
         known = {place.path: place for place in of_kind[:1]}
-        for path in await self._ending_in(spellings, directory):
-            if path not in known and (entry := await self._directory(path)):
-                known[path] = entry
+        for names in (spellings, _singulars(name)):
+            for path in await self._ending_in(names, directory) if names else ():
+                if path not in known and (entry := await self._directory(path)):
+                    known[path] = entry
+            if known:
+                break
         return list(known.values())[:MOST_PLACES]
 
     async def _pages_sharing(self, name: str, path: str, directory: str) -> int:
@@ -250,6 +254,12 @@ def _likeliest(query: str, languages: Sequence[str]) -> list[str]:
 def _spellings(run: Sequence[str]) -> list[str]:
     """Return words as a name: folders are usually written with hyphens, titles with spaces."""
     return list(dict.fromkeys(("-".join(run), " ".join(run))))
+
+
+def _singulars(name: str) -> list[str]:
+    """Return what one thing may be called if several are called `name`: `adr` for `adrs`; nothing if that is no plural with an `s`."""
+    ends = (("ies", "y"), ("es", ""), ("s", ""))
+    return [name.removesuffix(end) + other for end, other in ends if name.endswith(end) and len(name) > SHORTEST_PLURAL]
 
 
 def _path_ends(near: Sequence[str]) -> dict[str, str]:

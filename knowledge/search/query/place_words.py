@@ -55,7 +55,7 @@ _GROUPS = {
         a an ein eine einem einen einer eines un une una uno um uma een
         """,
     WHICH: """
-        what which was welche welcher welches welchen welchem que qué cuál cuáles quel quelle quels quelles quoi
+        what whats which was welche welcher welches welchen welchem que qué cuál cuáles quel quelle quels quelles quoi
         quais qual quale quali cosa che wat welke что какие co jakie vad vilka hvad hva ne 什么 哪些 何 どんな
         무엇 뭐 무슨
         """,
@@ -133,7 +133,7 @@ _GROUPS = {
         all every everything alle aller alles tous toutes tout todo todos todas tutti tutte tutto все wszystkie
         所有 すべて 全て
         """,
-    WHERE: "dov 在哪里 在哪 哪里 哪儿 どこ どこに 어디 어디에",
+    WHERE: "wheres dov 在哪里 在哪 哪里 哪儿 どこ どこに 어디 어디에",
 }
 SECTIONS: Final = frozenset((
     "sections", "chapters", "abschnitte", "kapitel", "chapitres", "secciones", "capítulos", "seções", "capitoli",

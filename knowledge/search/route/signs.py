@@ -69,7 +69,7 @@ _HOW = re.compile(
 )
 # `what is` and the word after it, which decides: `what is in the archive` asks for a place.
 _WHAT_IT_IS = re.compile(
-    r"^¿?\s*(?:what(?:'s| is| are)|was (?:ist|sind)|qué (?:es|son)|cuál es|cuáles son|qu'est-ce qu(?:e|'une?)"
+    r"^¿?\s*(?:what(?:'?s| is| are)|was (?:ist|sind)|qué (?:es|son)|cuál es|cuáles son|qu'est-ce qu(?:e|'une?)"
     r"|quelle est|quel est|o que (?:é|são)|qual é|cos'è|cosa (?:è|sono)|che cos|qual è|wat (?:is|zijn))\b\s*(\w*)"
 )
 _WHAT_IS_INSIDE = re.compile(

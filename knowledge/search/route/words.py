@@ -55,7 +55,7 @@ _GROUPS = {
         niçin
         """,
     WHICH: """
-        what which who whose was welche welcher welches welchen welchem wer qué cuál cuáles quién quiénes quel
+        what whats which who whose was welche welcher welches welchen welchem wer qué cuál cuáles quién quiénes quel
         quelle quels quelles quoi qui qual quais quem quale quali cosa chi wat welke
         """,
     WHETHER: """

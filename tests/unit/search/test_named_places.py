@@ -53,6 +53,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
     ("query", "path"),
     [
         ("what's in tasks/debug", "tasks/debug"),
+        ("whats in tasks/debug", "tasks/debug"),
+        ("whats in guides", "guides"),
         ("what does docs/topics contain", "docs/topics"),
         ("guides 里有什么", "guides"),
         ("What does the guides folder contain?", "guides"),
@@ -665,3 +667,30 @@ async def test_duplicates_end_no_answer_before_all_pages_were_shown(tmp_path: Pa
     whole = await base.finder.search("pressure of a valve", limit=50)
     assert {hit.path for hit in whole.hits} <= set(seen)
     assert len(set(seen)) > 25
+
+
+@pytest.mark.parametrize(
+    ("query", "folder"),
+    [
+        ("which ADRs are there", "adr"),
+        ("list the ADRs", "adr"),
+        ("show me all policies", "docs/policy"),
+        ("what boxes do we have", "box"),
+        ("list the logs", "logs"),
+        ("how do policies differ", ""),
+    ],
+)
+async def test_a_folder_named_after_one_of_its_pages_is_asked_for_in_the_plural(
+    tmp_path: Path, query: str, folder: str
+) -> None:
+    pages = {
+        "adr/0014-queues.md": "# 14. Queues\n\nWork waits in queues.\n",
+        "docs/policy/travel.md": "# Travel\n\nTrips are booked by the office.\n",
+        "box/one.md": "# Red box\n\nIt holds letters.\n",
+        "log/old.md": "# Old log\n\nIt is closed.\n",
+        "logs/new.md": "# New log\n\nIt is open.\n",
+    }
+    made = Base(write(tmp_path / "kb", pages))
+    await made.index_all()
+    answer = await made.finder.search(query)
+    assert (answer.scent.next == f"kb_map({folder!r})") is bool(folder), answer.scent
