@@ -91,6 +91,7 @@ _USUAL_LANGUAGES = ("en", "de", "fr", "es")
 """Languages whose stop words are not shown. Those of all languages have too many words that mean something in another one."""
 _NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
+_WORD_OR_NUMBER = re.compile(r"\d+|[^\W\d_]+")
 _WORD = re.compile(rf"[^\W\d_]{{{SHORTEST_WORD},}}")
 
 
@@ -112,8 +113,8 @@ class ScentSigns:
     first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first
     page among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`:
-    the first page lacks one of the question's codes, identifiers or particles, or all of its numbers. `is_stub`: its text is no
-    sentence. `asked`: the question for a next call, with its certain corrections.
+    the first page lacks one of the question's codes, dates, identifiers or particles, or all of its numbers. `is_stub`: its
+    text is no sentence. `asked`: the question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -245,6 +246,8 @@ class _CountedWords:
         self._lacking = [word for word in self._codes if not word.is_code_in(texts)]
         elsewhere = [word for word in self._asked if word.is_identifier and not word.is_code and word.terms[0] in known]
         self._lacking += [word for word in elsewhere if not word.is_together_in(map(_text_of, rows))]
+        self._days = [day for day in question.days if not _has_words_of(day, texts)]
+        """The dates of which the page does not have all words; it may have them as another date."""
         self._lacks_particle = any(not _has_particle(texts, verb, particle) for verb, particle in question.verbs)
         self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(map(_text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
@@ -290,12 +293,13 @@ class _CountedWords:
     def lacks_code(self, matches: Sequence[Mapping[str, float]]) -> bool:
         """Return whether chunks of one page lack something that stands for one thing only, or have none of the question's numbers.
 
-        That is a code, an identifier that other pages have, or a verb's particle. The page is about another version, year, error or
-        function, or says how to turn *on* what is to be turned *off*.
+        That is a code, a date, an identifier that other pages have, or a verb's particle. The page is about another version, year,
+        error or function, or says how to turn *on* what is to be turned *off*.
         """
         numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
         # A page that shows its day otherwise matches a date as a whole, as one with an identifier matches that.
-        lacking = any(not any(word.terms[0] in match for match in matches) for word in self._lacking)
+        alone = (*(word.terms[0] for word in self._lacking), *self._days)
+        lacking = any(not any(name in match for match in matches) for name in alone)
         # One is enough: *20 euros now, not 18* is about the page that has 18.
         has_number = not numbers or any(share_of(terms, match) for terms in numbers for match in matches)
         return lacking or self._lacks_particle or not has_number
@@ -345,6 +349,11 @@ def _has_particle(texts: Iterable[str], verb: str, particle: str) -> bool:
     """Return whether a text has the particle, alone or in one word with its verb."""
     found = re.compile(rf"(?<!\w)(?:{re.escape(verb)}-?)?{particle}(?!\w)", re.IGNORECASE)
     return any(found.search(text) for text in texts)
+
+
+def _has_words_of(date: str, texts: Iterable[str]) -> bool:
+    said = {word for text in texts for word in _WORD_OR_NUMBER.findall(text.casefold())}
+    return said.issuperset(_WORD_OR_NUMBER.findall(date.casefold()))
 
 
 def _with_title(ranking: Ranking, title: str) -> int:
