@@ -40,24 +40,24 @@ from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned, find_m
 from knowledge.search.query.names import LONGEST_NAME, other_spellings, sharing, tag_in
 from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
-from knowledge.search.ranking.across_languages import note_on, scent_across
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.fusion import spread
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
-from knowledge.search.ranking.scent import (
+from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
+from knowledge.search.rerank.order import Reranking
+from knowledge.search.route.router import Router
+from knowledge.search.scent.across_languages import note_on, scent_across
+from knowledge.search.scent.ranking_signs import RankingSigns
+from knowledge.search.scent.signs import ScentSigns
+from knowledge.search.scent.verdict import (
     LOST_BELOW,
     MOST_SHARING,
-    RankingSigns,
-    ScentSigns,
     ShownChunk,
     at_place,
     at_tag,
     judge,
     page_scores,
 )
-from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
-from knowledge.search.rerank.order import Reranking
-from knowledge.search.route.router import Router
 from knowledge.search.snippet import snippet
 from knowledge.search.tiers import is_tainted, section_name
 from knowledge.state.document_names import name_key

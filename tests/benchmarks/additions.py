@@ -13,7 +13,7 @@ from typing import Any
 
 from knowledge.search import finder as search
 from knowledge.search.query import question
-from knowledge.search.ranking.scent import RankingSigns
+from knowledge.search.scent.ranking_signs import RankingSigns
 from mcp_server.app.composition import App, open_app
 from mcp_server.app.settings.loader import load
 from mcp_server.gate.caller import Call

@@ -4,7 +4,7 @@
 
 Collections as in `tests.benchmarks.collections_read`. Of half of the questions the pages that answer are taken out, so that none
 answers; a file `unanswerable.jsonl` adds questions of other fields. With `--fit` the weights of later pages are fitted, and the
-constants for `knowledge/search/ranking/scent.py` are printed. Every collection is measured with weights fitted on the others.
+constants for `knowledge/search/scent/verdict.py` are printed. Every collection is measured with weights fitted on the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from knowledge.search import finder as search
 from knowledge.search.finder import Finder
 from knowledge.search.query.corrections import Vocabularies
 from knowledge.search.ranking.ranker import Engines, Ranking
-from knowledge.search.ranking.scent import DIGITS, LATER, LATER_BIAS, ScentSigns, later_signs
+from knowledge.search.scent.signs import ScentSigns
+from knowledge.search.scent.verdict import DIGITS, LATER, LATER_BIAS, later_signs
 from mcp_server.app.factories.keywords import indexed_terms, name_terms
 from mcp_server.app.freshness.index_update import bring_up_to_date, held_lease
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.scent kb=kb docs=FOLDER [--fit] [--write-doc]
 
 An answer is right if a shown chunk holds the quote. With `--fit` the weights are fitted on the calibrating half, and
-the constants for `knowledge/search/ranking/scent.py` are printed; without it the present constants are measured. The
+the constants for `knowledge/search/scent/verdict.py` are printed; without it the present constants are measured. The
 other half is only ever measured.
 """
 
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from knowledge.search import finder as search
 from knowledge.search.answers import Scent, ScentLevel
-from knowledge.search.ranking.scent import WEIGHTS, ScentSigns, level_of, strengths
+from knowledge.search.scent.signs import ScentSigns
+from knowledge.search.scent.verdict import WEIGHTS, level_of, strengths
 from tests.benchmarks.handbook import write_section
 from tests.benchmarks.question_set import Half, Labelled, load
 from tests.benchmarks.served import Served, served

@@ -1,6 +1,6 @@
-"""From a question to ranked chunks, and the verdict whether they are enough.
+"""From a question to ranked chunks. Whether they are enough is judged in `knowledge/search/scent/`.
 
-`ranker.py` runs the steps in order; decision records 14 and 17 give the reasons for their constants.
+`ranker.py` runs the steps in order; decision record 14 gives the reasons for their constants.
 
 | step | where |
 |---|---|
@@ -11,7 +11,6 @@
 | exact names first, near-duplicates out | `ranker.py`, `fusion.py`: `collapse` |
 | move up chunks with more of the question's words, and with neighbours | `ranker.py`: `boost_coverage` |
 | the weights of these steps | `weights.py` |
-| the verdict: sufficient, partial or lost | `scent.py` |
 
 Corrections of typing errors happen before all of this, in `knowledge/search/query/corrections.py`.
 """

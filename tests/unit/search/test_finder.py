@@ -26,8 +26,8 @@ from knowledge.search.query.analysis import words
 from knowledge.search.query.corrections import Candidate, Vocabulary
 from knowledge.search.query.question import Questions
 from knowledge.search.ranking.ranker import Engines
-from knowledge.search.ranking.scent import LOST_BELOW, NAMED, SUFFICIENT_FROM
 from knowledge.search.ranking.weights import RankingWeights
+from knowledge.search.scent.verdict import LOST_BELOW, NAMED, SUFFICIENT_FROM
 from knowledge.state.ports import Filters, IndexIdentity, IndexStore
 from mcp_server.app.factories.keywords import indexed_terms, name_terms
 from tests.support.index.memory_embedder import MemoryEmbedder

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from knowledge.search.answers import Scent
 from knowledge.search.query.languages import LanguageGap
-from knowledge.search.ranking.scent import ShownChunk, read_call
+from knowledge.search.scent.verdict import ShownChunk, read_call
 
 
 def scent_across(

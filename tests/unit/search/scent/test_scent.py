@@ -16,13 +16,13 @@ from knowledge.search.query.analysis import stem, words
 from knowledge.search.query.asked_words import AskedWord
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
-from knowledge.search.ranking.scent import (
+from knowledge.search.scent.ranking_signs import RankingSigns
+from knowledge.search.scent.signs import ScentSigns
+from knowledge.search.scent.verdict import (
     LONGEST_STEP,
     LOST_BELOW,
     SUFFICIENT_FROM,
     WEIGHTS,
-    RankingSigns,
-    ScentSigns,
     ShownChunk,
     chance,
     judge,

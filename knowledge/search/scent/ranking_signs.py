@@ -1,0 +1,203 @@
+"""Measures a ranking: how well its first page fits the question, and how far ahead of the others it is. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from statistics import fmean
+
+from knowledge.index.ports import Scored
+from knowledge.search.query.analysis import beginning, index_language, is_part_of_a_run, is_stop_word, stem, words
+from knowledge.search.query.question import SearchQuestion
+from knowledge.search.query.term_match import TermMatcher
+from knowledge.search.ranking.ranker import Ranking
+from knowledge.search.scent.counted_words import CountedWords, text_of
+from knowledge.search.scent.signs import HALF, ScentSigns
+from knowledge.search.scent.verdict import SUFFICIENT_FROM, score_of
+from knowledge.state.ports import ChunkRow
+
+LOOKED_AT = 8
+"""How many shown chunks are searched for the question's words, and how many of the best are compared."""
+FEW_WINDOWS = 4
+"""With up to so many parts of three letters, a question in a script without spaces is a word or two, and each part tells. In longer
+questions some are where two words meet, and no page has those."""
+LEAD_ALONE, GAP_ALONE = 0.3, 0.5
+"""What `lead` and `gap` usually are if the first page answers. They count by coverage if it was searched alone."""
+BEHIND = 5
+"""The score of the page at this index of the ranking by words is compared with the first one's (`ScentSigns.gap`)."""
+FEWEST_SAID = 4
+"""Words that a text needs to say anything."""
+_SAYS_SOMETHING = re.compile(r"[^\W_]")
+
+
+class RankingSigns:
+    """The signs of a ranking, measured once. Only `missing` depends on which chunks are shown.
+
+    So a score does not depend on the limit and stays the same when an answer is continued. `sharing` pages have the name that is
+    asked for.
+    """
+
+    def __init__(self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1) -> None:
+        self._question, self._ranking = question, ranking
+        self.signs = ScentSigns(sharing=sharing)
+        """Without `missing`."""
+        if not ranking.ranked:
+            return
+        first = ranking.ranked[:LOOKED_AT]
+        best = first[0]
+        page = ranking.rows[best].doc
+        of_page = [seq for seq in first if ranking.rows[seq].doc == page]
+        counted = self._counted = CountedWords(question, [ranking.rows[seq] for seq in of_page])
+        # A server's order is not boosted, so its chunks were not searched for words yet.
+        matches = [self._match(seq) for seq in of_page]
+        by_words, by_meaning = (_page_scores(found) for found in (ranking.keyword, ranking.vectors))
+        places = [_place(page, found) for found in (by_words, by_meaning)]
+        coverage = counted.coverage(matches)
+        # If a single page was searched, that no other page comes near says nothing, neither for it nor against it.
+        is_alone = len(by_words.keys() | by_meaning.keys()) == 1
+        self.signs = ScentSigns(
+            coverage,
+            # An engine that is unavailable counts 0.
+            agreement=fmean(1 / place if place else 0.0 for place in places),
+            # 0 if the lists were joined by rank: then the first page is right less often, and counting pairs would make its
+            # score too high.
+            pairs=_neighbours(question, ranking, best),
+            lead=LEAD_ALONE * coverage if is_alone else _lead(page, by_words),
+            gap=GAP_ALONE * coverage if is_alone else _gap(list(by_words.values())),
+            # A title that many pages have (`Weekly meeting`) tells none of them apart.
+            title=_title_match(question, counted, ranking.rows[best]) / _with_title(ranking, ranking.rows[best].title),
+            unknown=counted.unknown,
+            words=counted.words,
+            # A name that was found by a corrected word is a guess.
+            exact=best in ranking.exact and not question.corrected,
+            sharing=sharing,
+            by_both=bool(by_words and by_meaning),
+            is_section=_is_section(ranking.rows[best]),
+            is_unspaced=question.is_unspaced,
+            similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
+            is_similar_name=_has_similar_name(question, ranking.rows[best]),
+            is_mentioned=best in ranking.mentioned,
+            names_another=bool(ranking.named) and page not in ranking.named,
+            compares=question.compares,
+            lacks_code=counted.lacks_code(matches),
+            is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
+            asked=" ".join(question.to_embed.split()),
+        )
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the first page answers almost certainly."""
+        return score_of(self.signs) >= SUFFICIENT_FROM
+
+    def showing(self, shown: Sequence[int]) -> ScentSigns:
+        """Return the signs of an answer that shows these chunks."""
+        if not self._ranking.ranked:
+            return self.signs
+        looked_at = shown[:LOOKED_AT]
+        having = frozenset().union(*map(self._match, looked_at)) - self._question.doubtful.keys()
+        return replace(
+            self.signs, missing=self._counted.missing(having, [self._ranking.rows[seq] for seq in looked_at])
+        )
+
+    def _match(self, seq: int) -> Mapping[str, float]:
+        """Return the words of the question that a chunk has, with the weight of the best form."""
+        known = self._ranking.matches.get(seq)
+        return self._matcher.match(self._ranking.rows[seq]).words if known is None else known
+
+    @cached_property
+    def _matcher(self) -> TermMatcher:
+        return TermMatcher(self._question.terms, dates=self._question.days)
+
+
+def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
+    """Return the share of the question's neighbours that are neighbours in the first chunk; half if it has none.
+
+    In scripts without spaces, three letters in a row of which the chunk has only two show that it has another word, but all three
+    only show that it has this word, and no neighbours.
+    """
+    if question.pairs:
+        return ranking.pairs.get(best, 0.0)
+    windows = tuple(dict.fromkeys(window for word in question.asked for window in word.windows()))
+    if not 0 < len(windows) <= FEW_WINDOWS:
+        return HALF
+    text = text_of(ranking.rows[best]).casefold()
+    return HALF * sum(window in text for window in windows) / len(windows)
+
+
+def _with_title(ranking: Ranking, title: str) -> int:
+    """Return how many of the pages that were found have the title."""
+    return len({row.doc for row in ranking.rows.values() if row.title == title})
+
+
+def _has_similar_name(question: SearchQuestion, row: ChunkRow) -> bool:
+    if not question.doubtful:
+        return False
+    named = {*words(row.title), *(word for heading in row.section[-1:] for word in words(heading))}
+    return any(other in named for near in question.doubtful.values() for other in near)
+
+
+def _is_stub(texts: Iterable[str]) -> bool:
+    """Return whether texts say nothing below their headings: they are empty, a link or a directive of a site generator."""
+    lines = (line for text in texts for line in text.split("\n") if not line.startswith("#"))
+    said = (word for line in lines for word in line.split() if _SAYS_SOMETHING.search(word))
+    # A sentence in a script without spaces is one of these words.
+    counted = islice((len(word) if is_part_of_a_run(word) else 1 for word in said), FEWEST_SAID)
+    return sum(counted) < FEWEST_SAID
+
+
+def _is_section(row: ChunkRow) -> bool:
+    return len(row.section) > 1 or (len(row.section) == 1 and row.section[0] != row.title)
+
+
+def _page_scores(found: Sequence[Scored]) -> dict[int, float]:
+    """Return the score of each page's best chunk, best first."""
+    scores: dict[int, float] = {}
+    for hit in found:
+        scores.setdefault(hit.doc, hit.score)
+    return scores
+
+
+def _place(page: int, found: Iterable[int]) -> int | None:
+    return next((place for place, other in enumerate(found, 1) if other == page), None)
+
+
+def _lead(page: int, scores: Mapping[int, float]) -> float:
+    """Return by how much `page` is above the best other page, as a share of the highest score; 0 if it is not above it."""
+    most = max(scores.values(), default=0.0)
+    other = max((score for doc, score in scores.items() if doc != page), default=0.0)
+    return max(0.0, scores.get(page, 0.0) - other) / most if most > 0 else 0.0
+
+
+def _gap(scores: Sequence[float]) -> float:
+    """Return the first score's lead over the sixth or the last, as a share of the first."""
+    if not scores or scores[0] <= 0:
+        return 0.0
+    return (scores[0] - scores[min(BEHIND, len(scores) - 1)]) / scores[0]
+
+
+def _title_match(question: SearchQuestion, counted: CountedWords, row: ChunkRow) -> float:
+    """Return the harmonic mean of two shares: of the title's words that are asked for, and of the question's words, by rarity, in it.
+
+    The first alone would let a page called *Configuration* answer every question that has this word.
+    """
+    title = [
+        {stem(word, index_language(row.language)), beginning(word, row.language)}
+        for word in words(row.title)
+        if not is_stop_word(word, (row.language,))
+    ]
+    forms = {
+        term.word: {form for form, _ in term.alternatives}
+        for term in question.terms
+        if term.word not in question.doubtful
+    }
+    asked = sum(any(not word.isdisjoint(named) for named in forms.values()) for word in title)
+    if not asked:
+        return 0.0
+    named = {word: 1.0 for word, its in forms.items() if any(not its.isdisjoint(one) for one in title)}
+    having = counted.share(lambda terms: counted.share_of(terms, named))
+    of_title = asked / len(title)
+    # Not by `statistics.harmonic_mean`, which computes with fractions, a hundred times slower.
+    return 2 * of_title * having / (of_title + having)
