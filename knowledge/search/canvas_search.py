@@ -80,6 +80,12 @@ class _SearchedCanvas:
     cards: tuple[_SearchedText, ...]
     whole: _SearchedText
 
+    def best_card(self, asked: Sequence[str]) -> str:
+        """Return the text of the card that has most of the words, "" if none has any."""
+        having = [(len(card.having(asked)), card.text) for card in self.cards]
+        count, text = max(having, key=lambda one: one[0], default=(0, ""))
+        return text if count else ""
+
 
 @dataclass
 class CanvasSearch:
@@ -109,19 +115,18 @@ class CanvasSearch:
         if anyio.current_time() >= self._until:
             self._searched = await anyio.to_thread.run_sync(self._looked_at, self._searched)
             self._until = anyio.current_time() + TRUSTED_S
-        found: list[tuple[int, int, str, str]] = []
+        found: list[tuple[int, int, str]] = []
         for place, one in self._searched.items():
             if not within(place, path):
                 continue
             all_words = one.whole.having(asked)
             if len(all_words) >= LEAST_SHARE * len(asked):
-                by_card = [(card.having(asked), card.text) for card in one.cards]
-                best = max(by_card, key=lambda card: len(card[0]), default=(frozenset(), ""))
-                found.append((-len(all_words), -len(one.name.having(asked)), place, best[1] if best[0] else ""))
+                found.append((-len(all_words), -len(one.name.having(asked)), place))
+        best_first = [place for *_, place in sorted(found)[:MOST_FOUND]]
+        cards = [self._searched[place].best_card(asked) for place in best_first]
         trust = DirectoryTrust(self.vault)
-        best_first = sorted(found)[:MOST_FOUND]
-        untrusted = await anyio.to_thread.run_sync(lambda: [trust.untrusted(parent(one[2])) for one in best_first])
-        return [FoundCanvas(one[2], one[3], data) for one, data in zip(best_first, untrusted, strict=True)]
+        untrusted = await anyio.to_thread.run_sync(lambda: [trust.untrusted(parent(place)) for place in best_first])
+        return [FoundCanvas(*one) for one in zip(best_first, cards, untrusted, strict=True)]
 
     def _looked_at(self, known: Mapping[str, _SearchedCanvas]) -> dict[str, _SearchedCanvas]:
         """Return the canvases as they are now.

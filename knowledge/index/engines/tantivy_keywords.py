@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import shutil
@@ -30,6 +31,9 @@ AT_ONCE = 500
 than a thread needs to wake."""
 MOST_AT_ONCE = 1_000
 """Chunks or pages that may be asked for in such a search; explaining an answer asks for ten times as many."""
+FEW_ADMITTED, SPARE, MOST_WIDER = 500, 2, 1_000
+"""If more documents are admitted, more hits are taken and those of other documents dropped: as many more as are probably needed,
+times `SPARE`, up to `MOST_WIDER`."""
 BATCH = 5_000
 ROWS_PER_COMMIT = 20_000
 SMALL_COMMITS = 3
@@ -173,16 +177,33 @@ class TantivyKeywordIndex:
             return []
         try:
             with _damage():
-                query = _query(self._schemas[by is not None], by or "text", terms, docs)
-                hits = _hits(reading.pages if by else reading.searcher, query, limit)
+                return self._found(reading, terms, limit, docs, by)
         except _Damaged:
             # Without its record the next catch-up replaces the folder; until then nothing is found.
             self._reading = None
             self._record.unlink(missing_ok=True)
             return []
-        hits.sort(key=attrgetter("seq"))
-        hits.sort(key=attrgetter("score"), reverse=True)  # equal ones stay in the order of `seq`
-        return hits
+
+    def _found(
+        self,
+        reading: _Reading,
+        terms: Sequence[QueryTerm],
+        limit: int,
+        docs: frozenset[int] | None,
+        by: PageField | None,
+    ) -> list[Scored]:
+        schema, field = self._schemas[by is not None], by or "text"
+        searcher = reading.pages if by else reading.searcher
+        if docs is not None and len(docs) > FEW_ADMITTED:
+            # Comparing each hit with thousands of admitted documents takes ten times as long as a few more hits.
+            admitted = min(1.0, len(docs) / max(reading.pages.num_docs, 1))
+            wider = math.ceil(SPARE * limit / admitted)
+            if wider <= MOST_WIDER:
+                every = _hits(searcher, _query(schema, field, terms, None), wider)
+                hits = [hit for hit in every if hit.doc in docs]
+                if len(hits) >= limit or len(every) < wider:
+                    return hits[:limit]
+        return _hits(searcher, _query(schema, field, terms, docs), limit)
 
     def _current(self) -> _Reading | None:
         """Return a searcher on the newest recorded commit, or None."""
@@ -427,12 +448,16 @@ def _open(data: Path, schema: tantivy.Schema, *, create: bool = False) -> tantiv
 
 
 def _hits(searcher: tantivy.Searcher, query: Query, limit: int) -> list[Scored]:
+    """Return the best hits, equal ones in the order of `seq`."""
     found = searcher.search(query, limit=limit, count=False).hits
     places = [place for _, place in found]
     # Fast fields: each stored document would have to be decompressed.
     seqs, docs = searcher.fast_field_values("seq", places), searcher.fast_field_values("doc", places)
     # The writer gives both numbers to every document.
-    return list(map(Scored._make, zip(seqs, docs, (score for score, _ in found), strict=True)))
+    hits = list(map(Scored._make, zip(seqs, docs, (score for score, _ in found), strict=True)))
+    hits.sort(key=attrgetter("seq"))
+    hits.sort(key=attrgetter("score"), reverse=True)
+    return hits
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -7,6 +7,7 @@ import re
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +251,8 @@ class SqliteIndexStore:
         if not where:
             return None
         sql = f"SELECT doc FROM document WHERE {' AND '.join(where)}"  # noqa: S608 - made of constants, values are bound
-        return frozenset(doc for (doc,) in self._database.query(sql, args) if isinstance(doc, int))
+        rows: Any = self._database.query(sql, args)
+        return frozenset(chain.from_iterable(rows))  # there may be ten thousand
 
     async def named(self, name: str, *, limit: int, spellings: Sequence[str] = ()) -> Sequence[NameMatch]:
         """Return the documents and sections called `name`, or else the first of `spellings`, each once, by its best match."""

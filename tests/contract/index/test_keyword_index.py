@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,6 +218,41 @@ async def test_only_admitted_documents_are_ranked(bench: Bench, store: MemoryInd
             assert some == [hit for hit in everything if hit.doc == doc][:1]
     assert await found(index, "apple", docs=frozenset()) == []
     await index.close()
+
+
+async def test_many_admitted_documents_are_ranked_as_a_few_are(
+    store: MemoryIndexStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["apple", "sky", "tree", "pear"]
+    pages = [
+        page(f"{n}.md", " ".join(["text", *words[: n % 5]] * (1 + n % 7) + ["filler"] * (n % 11))) for n in range(700)
+    ]
+    await store.apply(pages, fence=1)
+    index = TantivyKeywordIndex(tmp_path, terms_of, names_of)
+    await index.catch_up(store)
+    every = frozenset(hit.doc for hit in await index.search(ask("text"), limit=700))
+    asked: list[int] = []
+    hits = tantivy_keywords._hits
+
+    def noted(searcher: Any, query: Any, limit: int) -> Any:
+        asked.append(limit)
+        return hits(searcher, query, limit)
+
+    monkeypatch.setattr(tantivy_keywords, "_hits", noted)
+    best = {hit.doc for hit in await index.search(ask("pear", "tree"), limit=90)}
+    for docs, searches in ((every, 1), (every - {min(every)}, 1), (every - best, 2)):
+        for by_pages in (False, True):
+            answers = []
+            for few in (10, 10_000):
+                monkeypatch.setattr(tantivy_keywords, "FEW_ADMITTED", few)
+                asked.clear()
+                if by_pages:
+                    answers.append(await index.pages(ask("pear", "tree"), by="text", limit=20, docs=docs))
+                else:
+                    answers.append(await index.search(ask("pear", "tree"), limit=20, docs=docs))
+                assert len(asked) == (searches if few == 10 else 1)
+            assert answers[0] == answers[1]
+            assert len(answers[0]) == 20
 
 
 @exact
