@@ -29,6 +29,7 @@ ACTING = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206
 expression's brackets: controls except tab and line feed, line and paragraph separators, and directional formatting.
 Source: Unicode Standard Annex 9."""
 _ACTING = re.compile(f"[{ACTING}\t\n]")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class PageLink(NamedTuple):
@@ -48,7 +49,7 @@ def clean_path(path: str) -> str:
     """
     if len(path) > LONGEST_PATH:
         raise InvalidPath(path, f"longer than {LONGEST_PATH} characters")
-    if any(ord(c) < 32 or c == "\x7f" for c in path):
+    if _CONTROL.search(path):
         raise InvalidPath(path, "it has a control character")
     slashed = path.replace("\\", "/")
     if slashed.startswith("/") or (
@@ -110,6 +111,9 @@ def file_system_key(name: str) -> str:
     Ignored are case, the Unicode form, invisible characters, dots and spaces at the end, and everything after a colon
     (on NTFS it names another stream of the same file).
     """
+    if name.isascii():
+        # The same, in a tenth of the time: rules of folders compare ten thousand paths.
+        return name.partition(":")[0].lower().rstrip(". ")
     visible = "".join(c for c in name.partition(":")[0] if unicodedata.category(c) != "Cf")
     # Folding the case can leave a text that is no longer normalised, so it is normalised again.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible).casefold()).rstrip(". ")
