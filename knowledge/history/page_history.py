@@ -136,22 +136,34 @@ class PageHistory:
 
     async def _runs(self, path: str, text: str) -> list[tuple[Unit, Unit, Origin | None]]:
         """Return the first and last unit of each run of units with the same origin, None if it is unknown."""
-        here = units(cut(text))
+        # A page of two megabytes takes half a second, and others must not wait for it.
+        here = await anyio.to_thread.run_sync(_units_of, text)
         tracked = await self._ledger.tracked(path)
         runs: list[tuple[Unit, Unit, Origin | None]] = []
-        for unit, origin in zip(here, await self._traced(path, here, tracked), strict=True):
+        for unit, origin in zip(here, await self._traced(path, text, here, tracked), strict=True):
             if runs and runs[-1][0].section == unit.section and _facts(runs[-1][2]) == _facts(origin):
                 runs[-1] = (runs[-1][0], unit, origin)
             else:
                 runs.append((unit, unit, origin))
         return runs
 
-    async def _traced(self, path: str, here: Sequence[Unit], tracked: Tracked | None) -> Sequence[Origin | None]:
+    async def _traced(
+        self, path: str, text: str, here: Sequence[Unit], tracked: Tracked | None
+    ) -> Sequence[Origin | None]:
         if tracked is None:
             return [None] * len(here)
         before = await self._ledger.content(path, tracked.revision)
-        then = units(cut(before.decode("utf-8", "replace"))) if before is not None else None
-        return trace_origins(here, tracked.origins, then)
+        said = before.decode("utf-8", "replace") if before is not None else None
+
+        def traced() -> Sequence[Origin | None]:
+            then = here if said == text else None if said is None else _units_of(said)
+            return trace_origins(here, tracked.origins, then)
+
+        return await anyio.to_thread.run_sync(traced)
+
+
+def _units_of(text: str) -> tuple[Unit, ...]:
+    return units(cut(text))
 
 
 def _facts(origin: Origin | None) -> tuple[object, ...]:
