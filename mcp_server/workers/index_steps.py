@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -182,8 +181,7 @@ def _has_static(identity: IndexIdentity) -> bool:
     return identity.embedder in ("", STATIC.embedder)
 
 
-@cache
 def _static() -> StaticEmbedder:
-    from knowledge.index.embed.static import StaticEmbedder
+    from knowledge.index.embed.static import shared_embedder
 
-    return StaticEmbedder()
+    return shared_embedder()

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,7 +141,7 @@ class _EmbedderLoader:
         # A model is shared by questions and passages: loaded twice, it would take twice the memory.
         self._onnx: dict[str, OnnxModel] = {}
         self._fastembed: dict[str, FastembedModel] = {}
-        self.static = cache(static.StaticEmbedder)
+        self.static = static.shared_embedder
         self.questions = KnownEmbedders(partial(self._load, asking=True), self._check)
         self.passages = KnownEmbedders(partial(self._load, asking=False), self._check)
 

@@ -216,4 +216,4 @@ class Meaning:
 
 @cache
 def _meaning_here() -> Meaning:
-    return Meaning(cache(static.StaticEmbedder))
+    return Meaning(static.shared_embedder)
