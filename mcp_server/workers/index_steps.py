@@ -20,7 +20,6 @@ from mcp_server.workers.pool import Workers
 
 if TYPE_CHECKING:
     from knowledge.index.embed.ports import Embedder
-    from knowledge.index.embed.static import StaticEmbedder
     from knowledge.index.ports import IndexedPages, KeywordIndex, PageBatch
     from knowledge.search.maps.page_health import PageHealth
     from knowledge.state.ports import IndexIdentity, IndexPosition, LinkedDocument
@@ -173,15 +172,11 @@ async def _opened(index: Path) -> SqliteIndexStore:
 async def _static_embedder_for(identity: IndexIdentity) -> Embedder:
     """Return the built-in embedder, which needs no network. With another one the server adds the vectors later."""
     if _has_static(identity):
-        return _static()
+        from knowledge.index.embed.static import shared_embedder
+
+        return shared_embedder()
     raise EmbedderUnavailable(identity.embedder, "large pages get their vectors later")
 
 
 def _has_static(identity: IndexIdentity) -> bool:
     return identity.embedder in ("", STATIC.embedder)
-
-
-def _static() -> StaticEmbedder:
-    from knowledge.index.embed.static import shared_embedder
-
-    return shared_embedder()
