@@ -52,7 +52,9 @@ class OtherFiles:
     async def canvases_showing(self, path: str, names: Sequence[str]) -> list[str]:
         """Return the canvases that show the file at `path`, or link to it; `names` are its title and aliases."""
         canvases = await anyio.to_thread.run_sync(self._canvases_with_links)
-        wanted = keys_of_links_to(path, names)
+        # In Obsidian an ordinary link may be a name, too.
+        ordinary = [link_keys("", PageLink(name, wiki=False)) for name in names]
+        wanted = keys_of_links_to(path, names).union(*ordinary)
         rows = [
             LinkRow(canvas, link)
             for canvas, (_, links) in canvases.items()

@@ -7,12 +7,13 @@ are used here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 _HAS_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _YEAR_FIRST = re.compile(
     r"(?<![\w.])(\d{4})(?:([/.])(\d{1,2})\2(\d{1,2})(?!\w)|[年년]\s?(\d{1,2})[月월]\s?(\d{1,2})[日일])"
 )
+_ISO = re.compile(r"(?<!\d)(\d{4})-(\d\d)(?:-(\d\d))?(?!\d)")
 _YEAR_LAST = re.compile(r"(?<![\w.])(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\w)")
 _TOKEN = re.compile(r"\d+|[^\W\d_]+")
 _BETWEEN = frozenset({"of", "the", "de", "del", "d", "st", "nd", "rd", "th", "er"})
@@ -37,6 +38,16 @@ def days_in(query: str) -> dict[str, Sequence[str]]:
         found[said[0]] = list(dict.fromkeys([*either, *_days(said[4], second, first)]))
     found |= dict(_in_words(query))
     return {said: days for said, days in found.items() if days}
+
+
+def days_shown_in(texts: Iterable[str]) -> frozenset[str]:
+    """Return the days in the texts of a page, however they are written; a month is all of its days."""
+    found: set[str] = set()
+    for text in texts:
+        found |= {day for days in days_in(text).values() for day in days}
+        for year, month, day in _ISO.findall(text):
+            found |= {f"{year}-{month}-{day}"} if day else {f"{year}-{month}-{one:02}" for one in DAYS}
+    return frozenset(found)
 
 
 def _in_words(query: str) -> Iterator[tuple[str, Sequence[str]]]:

@@ -38,6 +38,8 @@ MOST_OF_A_NAME = 20
 MOST_ENDING = 20
 """Directories with the same end of the path that are compared."""
 SHORTEST_PLURAL = 3
+NO_PLURALS = frozenset({"customs", "goods", "james", "lens", "news", "windows"})
+"""Names that end like a plural and are none."""
 MOST_OPENED = 8
 """The most children of the first directory that are shown."""
 _BREAKS = re.compile(r"[\s_\-]+")
@@ -258,8 +260,13 @@ def _spellings(run: Sequence[str]) -> list[str]:
 
 def _singulars(name: str) -> list[str]:
     """Return what one thing may be called if several are called `name`: `adr` for `adrs`; nothing if that is no plural with an `s`."""
-    ends = (("ies", "y"), ("es", ""), ("s", ""))
-    return [name.removesuffix(end) + other for end, other in ends if name.endswith(end) and len(name) > SHORTEST_PLURAL]
+    if len(name) <= SHORTEST_PLURAL or name in NO_PLURALS:
+        return []
+    if name.endswith("ies"):
+        return [f"{name[:-3]}y"]
+    if name.endswith(("ses", "xes", "zes", "ches", "shes")):
+        return [name[:-2], name[:-1]]
+    return [name[:-1]] if name.endswith("s") and not name.endswith(("ss", "us", "is")) else []
 
 
 def _path_ends(near: Sequence[str]) -> dict[str, str]:

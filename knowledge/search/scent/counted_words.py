@@ -9,6 +9,7 @@ from statistics import fmean
 
 from knowledge.search.query.analysis import is_stop_word
 from knowledge.search.query.asked_words import share_of
+from knowledge.search.query.days import days_shown_in
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.scent.signs import USUAL_LANGUAGES
 from knowledge.state.ports import ChunkRow
@@ -16,9 +17,7 @@ from knowledge.state.ports import ChunkRow
 SCATTERED = 0.25
 """How much of an identifier a page has that has all its parts, but not together."""
 _NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
-_MEMBER = re.compile(r"(\w+)(?:::|->)(\w+)(?!\w|::|->)")
-"""The last two names of `std::vector::insert`. Words are cut at these signs, so the whole is no identifier."""
-_WORD_OR_NUMBER = re.compile(r"\d+|[^\W\d_]+")
+_UNDERSCORE = re.compile(r"\w_\w")
 
 
 class CountedWords:
@@ -32,13 +31,12 @@ class CountedWords:
         self._codes = [word for word in self._asked if word.is_code and not (shouts and word.written.isalpha())]
         texts = [_named_text_of(row) for row in rows]
         self._lacking = [word for word in self._codes if not word.is_code_in(texts)]
-        elsewhere = [word for word in self._asked if word.is_identifier and not word.is_code and word.terms[0] in known]
+        # Not each name: a page that answers may write Git for GitHub.
+        elsewhere = [word for word in self._asked if _UNDERSCORE.search(word.written) and word.terms[0] in known]
         self._lacking += [word for word in elsewhere if not word.is_together_in(map(text_of, rows))]
-        self._days = [day for day in question.days if not _has_words_of(day, texts)]
-        """The dates of which the page does not have all words; it may have them as another date."""
+        shown = days_shown_in(texts) if question.days else frozenset()
+        self._days = [said for said, days in question.days.items() if shown.isdisjoint(days)]
         self._lacks_particle = any(not _has_particle(texts, verb, particle) for verb, particle in question.verbs)
-        members = _MEMBER.findall(question.to_embed)
-        self._lacks_member = any(not _has_member(texts, owner, member) for owner, member in members)
         self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(map(text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
         self.words = len(question.terms) - sum(len(terms) - 1 for terms in self._scattered)
@@ -92,7 +90,7 @@ class CountedWords:
         lacking = any(not any(name in match for match in matches) for name in alone)
         # One is enough: *20 euros now, not 18* is about the page that has 18.
         has_number = not numbers or any(share_of(terms, match) for terms in numbers for match in matches)
-        return lacking or self._lacks_particle or self._lacks_member or not has_number
+        return lacking or self._lacks_particle or not has_number
 
     def missing(self, having: Collection[str], rows: Sequence[ChunkRow]) -> tuple[str, ...]:
         """Return the words of which a part is not in `having`, or an identifier not in `rows`, rarest first."""
@@ -125,14 +123,3 @@ def _has_particle(texts: Iterable[str], verb: str, particle: str) -> bool:
     """Return whether a text has the particle, alone or in one word with its verb."""
     found = re.compile(rf"(?<!\w)(?:{re.escape(verb)}-?)?{particle}(?!\w)", re.IGNORECASE)
     return any(found.search(text) for text in texts)
-
-
-def _has_member(texts: Iterable[str], owner: str, member: str) -> bool:
-    """Return whether a text has the two names one after the other, however they are joined there."""
-    found = re.compile(rf"(?<!\w){re.escape(owner)}\W{{1,3}}{re.escape(member)}(?!\w)", re.IGNORECASE)
-    return any(found.search(text) for text in texts)
-
-
-def _has_words_of(date: str, texts: Iterable[str]) -> bool:
-    said = {word for text in texts for word in _WORD_OR_NUMBER.findall(text.casefold())}
-    return said.issuperset(_WORD_OR_NUMBER.findall(date.casefold()))

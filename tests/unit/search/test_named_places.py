@@ -678,6 +678,7 @@ async def test_duplicates_end_no_answer_before_all_pages_were_shown(tmp_path: Pa
         ("what boxes do we have", "box"),
         ("list the logs", "logs"),
         ("how do policies differ", ""),
+        ("show me the news", ""),
     ],
 )
 async def test_a_folder_named_after_one_of_its_pages_is_asked_for_in_the_plural(
@@ -687,6 +688,8 @@ async def test_a_folder_named_after_one_of_its_pages_is_asked_for_in_the_plural(
         "adr/0014-queues.md": "# 14. Queues\n\nWork waits in queues.\n",
         "docs/policy/travel.md": "# Travel\n\nTrips are booked by the office.\n",
         "box/one.md": "# Red box\n\nIt holds letters.\n",
+        "new/arrivals.md": "# Arrivals\n\nBooks that came.\n",
+        "weekly.md": "# Weekly\n\nThe news of the week: the news is good.\n",
         "log/old.md": "# Old log\n\nIt is closed.\n",
         "logs/new.md": "# New log\n\nIt is open.\n",
     }
