@@ -32,10 +32,12 @@ class CountedWords:
         texts = [_named_text_of(row) for row in rows]
         self._lacking = [word for word in self._codes if not word.is_code_in(texts)]
         # Not each name: a page that answers may write Git for GitHub.
-        elsewhere = [word for word in self._asked if _UNDERSCORE.search(word.written) and word.terms[0] in known]
-        self._lacking += [word for word in elsewhere if not word.is_together_in(map(text_of, rows))]
-        shown = days_shown_in(texts) if question.days else frozenset()
-        self._days = [said for said, days in question.days.items() if shown.isdisjoint(days)]
+        self._known_names = [
+            word for word in self._asked if _UNDERSCORE.search(word.written) and word.terms[0] in known
+        ]
+        self._lacking += [word for word in self._known_names if not word.is_together_in(map(text_of, rows))]
+        self._days = question.days
+        self._lacking_days = self._days_not_in(texts)
         self._lacks_particle = any(not _has_particle(texts, verb, particle) for verb, particle in question.verbs)
         self._scattered = {word.terms for word in self._unknown_names if not word.is_together_in(map(text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
@@ -54,6 +56,13 @@ class CountedWords:
                 unknown += self.rarity[terms]
         self._total = sum(self.rarity.values())
         self.unknown = unknown / self._total if self._total else 0.0
+
+    def _days_not_in(self, texts: Iterable[str]) -> Sequence[str]:
+        """Return the dates of the question that the texts have in no form."""
+        if not self._days:
+            return ()
+        shown = days_shown_in(texts)
+        return [said for said, days in self._days.items() if shown.isdisjoint(days)]
 
     def share(self, share_in: Callable[[tuple[str, ...]], float]) -> float:
         """Return the share of the question's words, weighted by rarity, by the share of each (0..1)."""
@@ -86,20 +95,21 @@ class CountedWords:
         """
         numbers = {terms for terms in self.rarity if _NUMBER.fullmatch(terms[0])}
         # A page that shows its day otherwise matches a date as a whole, as one with an identifier matches that.
-        alone = (*(word.terms[0] for word in self._lacking), *self._days)
+        alone = (*(word.terms[0] for word in self._lacking), *self._lacking_days)
         lacking = any(not any(name in match for match in matches) for name in alone)
         # One is enough: *20 euros now, not 18* is about the page that has 18.
         has_number = not numbers or any(share_of(terms, match) for terms in numbers for match in matches)
         return lacking or self._lacks_particle or not has_number
 
     def missing(self, having: Collection[str], rows: Sequence[ChunkRow]) -> tuple[str, ...]:
-        """Return the words of which a part is not in `having`, or an identifier not in `rows`, rarest first."""
+        """Return the words of which a part is not in `having`, or an identifier or date not in `rows`, rarest first."""
         there = dict.fromkeys(having, 1.0)
         found = {
             word.written: 1.0
-            for word in self._unknown_names
+            for word in (*self._unknown_names, *self._known_names)
             if word.terms[0] not in there and not word.is_together_in(map(text_of, rows))
         } | {word.written: 1.0 for word in self._codes if not word.is_code_in(map(_named_text_of, rows))}
+        days = [said for said in self._days_not_in(map(_named_text_of, rows)) if said not in there]
         for word in self._asked:
             # Words that only help to ask are not worth a word, unless the question consists of them.
             if is_stop_word(word.terms[0], USUAL_LANGUAGES) and len(self._asked) > 1:
@@ -107,7 +117,10 @@ class CountedWords:
             if lacking := word.lacking(there):
                 rarest = max(self.rarity[terms] for terms in word.counted if share_of(terms, there) < 1)
                 found |= {name: max(rarest, found.get(name, 0.0)) for name in lacking}
-        return tuple(sorted(found, key=lambda name: (-found[name], name)))
+        # A date is named as a whole.
+        of_days = {word for said in days for word in said.split()}
+        names = sorted(found.keys() - of_days, key=lambda name: (-found[name], name))
+        return (*days, *(name for name in names if name not in days))
 
 
 def text_of(row: ChunkRow) -> str:
