@@ -9,7 +9,7 @@ YOUNG = 50_000
 default of 700, a merge spent a fifth of its time on this, and indexing 7 %."""
 
 
-def look_rarely() -> None:
+def look_for_cycles_rarely() -> None:
     """Make this process look for reference cycles rarely, and never among the objects that exist now."""
     gc.freeze()
     gc.set_threshold(YOUNG)

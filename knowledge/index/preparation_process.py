@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowledge.cycles import look_rarely
+from knowledge.cycles import look_for_cycles_rarely
 from knowledge.errors import VaultUnavailable
 from knowledge.index.page_rows import DirectoryTrust, Outcome, Prepared, prepare
 from knowledge.index.ports import Known
@@ -140,7 +140,7 @@ def serve() -> None:
     # Nothing else may write to the pipe of answers: prints go to standard error.
     wire = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    look_rarely()
+    look_for_cycles_rarely()
     requests = sys.stdin.buffer
     vault = Vault(pickle.load(requests))  # noqa: S301 - from our own parent
     trust = DirectoryTrust(vault)

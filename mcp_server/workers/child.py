@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from knowledge.cycles import look_rarely
+from knowledge.cycles import look_for_cycles_rarely
 
 if sys.platform != "win32":
     import resource
@@ -42,7 +42,7 @@ def main(cpu_s: int, memory_bytes: int, retires_at_bytes: int) -> None:
     if hasattr(os, "nice"):
         os.nice(NICE)
     _limit_memory(memory_bytes)
-    look_rarely()
+    look_for_cycles_rarely()
     threading.Thread(target=_read, args=(wire_in, requests), daemon=True).start()
     while True:
         try:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import anyio
 
 from agents.engine.work.markdown import counted
-from knowledge.cycles import look_rarely
+from knowledge.cycles import look_for_cycles_rarely
 from knowledge.wire.addresses import shown_address
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.freshness.index_update import (
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """
     if args.new_vectors and not args.rebuild:
         raise WronglyAsked("--new-vectors needs --rebuild")
-    look_rarely()
+    look_for_cycles_rarely()
     return_freed_memory()
     if args.rebuild and not anyio.run(_agreed, args, settings):
         return 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from knowledge.cycles import look_rarely
+from knowledge.cycles import look_for_cycles_rarely
 from knowledge.errors import StorageError
 from mcp_server.app.allocator import return_freed_memory
 from mcp_server.app.settings.settings import Settings
@@ -80,7 +80,7 @@ def prepare(settings: Settings) -> None:
     logging.getLogger("knowledge_forge").setLevel(logging.INFO)
     write_log(settings)
     require_packages(settings)
-    look_rarely()
+    look_for_cycles_rarely()
     return_freed_memory()
 
 

@@ -83,7 +83,7 @@ def test_a_vector_is_the_same_to_the_last_bit_in_any_batch(texts: list[str]) -> 
 
 
 async def test_a_word_has_the_same_vector_alone_and_among_many_new_ones() -> None:
-    """A few words are tokenised one after the other, and many as a batch."""
+    """The vectors of a few words' tokens are added up one after the other, and those of many words together."""
     names = [f"{start}{n}" for n in range(FEW_WORDS) for start in ("lease", "größe", "ключ", "front-matter")]
     together, embedder = await StaticEmbedder().embed(names), StaticEmbedder()
     alone = [(await embedder.embed([name]))[0] for name in names]
