@@ -259,6 +259,13 @@ class DocumentRecord(NamedTuple):
     indexed_at_ns: int
 
 
+class TaggedCount(NamedTuple):
+    """The documents with a tag: how many there are, and the latest time of change of their files (0 without any)."""
+
+    documents: int
+    newest_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class IndexedChunk:
     """A chunk to be stored.
@@ -636,8 +643,12 @@ class IndexStore(Protocol):
         """Return tags with the number of documents that have them, most frequent first, then by tag."""
         ...
 
-    async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
-        """Return the documents with that tag or one below it (`a/b` is below `a`), by path, beginning after the path `after`."""
+    async def tagged(self, tags: Collection[str], *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
+        """Return the documents with one of the tags or one below (`a/b` is below `a`), by path, beginning after the path `after`."""
+        ...
+
+    async def count_tagged(self, tags: Collection[str], *, after: str = "") -> TaggedCount:
+        """Return how many documents `tagged` would return without a limit, and when the newest of their files was changed."""
         ...
 
     async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:

@@ -39,6 +39,7 @@ from knowledge.state.ports import (
     SourcedDocument,
     Space,
     Stamp,
+    TaggedCount,
     TextRow,
 )
 from knowledge.state.sqlite.database import HEADER, Database, Value, load_schema, require_safe_engine
@@ -276,10 +277,21 @@ class SqliteIndexStore:
         )
         return list(rows)
 
-    async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
-        """Return the documents with that tag or one below it, by path, those after the path `after`."""
-        sql = f"SELECT {RECORD_COLUMNS} FROM document WHERE {_TAGGED} AND path > ? ORDER BY path LIMIT ?"  # noqa: S608 - constants, values are bound
-        return [record_of(row) for row in self._database.query(sql, (*_tag_range(tag), after, limit))]
+    async def tagged(self, tags: Collection[str], *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
+        """Return the documents with one of the tags or one below it, by path, those after the path `after`."""
+        where, args = _tagged_with(tags)
+        # Of all others only the narrow index is read: 3 instead of 5 ms if 10,000 have the tag.
+        paths = f"SELECT path FROM document INDEXED BY document_stamp WHERE path > ? AND {where} ORDER BY path LIMIT ?"  # noqa: S608 - constants
+        sql = f"SELECT {RECORD_COLUMNS} FROM document WHERE path IN ({paths}) ORDER BY path"  # noqa: S608 - constants, values are bound
+        return [record_of(row) for row in self._database.query(sql, (after, *args, limit))]
+
+    async def count_tagged(self, tags: Collection[str], *, after: str = "") -> TaggedCount:
+        """Return how many documents `tagged` would return without a limit, and when the newest of their files was changed."""
+        where, args = _tagged_with(tags)
+        sql = f"SELECT count(*), max(mtime_ns) FROM document INDEXED BY document_stamp WHERE path > ? AND {where}"  # noqa: S608 - constants
+        rows: Any = self._database.query(sql, (after, *args))
+        documents, newest_ns = rows[0]
+        return TaggedCount(documents, newest_ns or 0)
 
     async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:
         """Return documents by the time at which their files were last changed, newest first, then by path."""
@@ -475,6 +487,11 @@ _TAGGED = "doc IN (SELECT doc FROM tag WHERE tag = ? OR (tag >= ? AND tag < ?))"
 def _tag_range(tag: str) -> tuple[str, str, str]:
     """Return the tag and the range of those below it: "0" follows "/"."""
     return tag, f"{tag}/", f"{tag}0"
+
+
+def _tagged_with(tags: Collection[str]) -> tuple[str, Sequence[Value]]:
+    """Return the condition that a document has one of the tags or one below it, and its arguments."""
+    return f"({' OR '.join([_TAGGED] * len(tags))})", [value for tag in tags for value in _tag_range(tag)]
 
 
 def _condition(filters: Filters) -> tuple[list[str], list[Value]]:

@@ -15,12 +15,14 @@ from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.linked_pages import led_to, pages_linking_to
 from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS, entry_length, map_length, text_length
 from knowledge.search.maps.walk import cursor_of_tag, path_in
-from knowledge.state.ports import DocumentRecord, Filters, IndexStore
+from knowledge.state.ports import DocumentRecord, IndexStore
 
 MOST_TAGS = 3
 LONGEST_TAGS = 40
 """The most tags in one line of a map, and the most characters that they may take."""
 MOST_KNOWN_TAGS = 2_000
+MOST_LISTED = 200
+"""Pages with a tag that are read for one map. An entry takes 90 characters at least, so fewer fit."""
 MOST_AROUND = 60
 """Pages around a page that are looked up in each direction."""
 
@@ -63,18 +65,22 @@ async def map_of_tag(index: IndexStore, asked: str, cursor: str | None = None) -
     wanted, after = asked.casefold(), path_in(cursor, asked) if cursor else ""
     known = [tag for tag, _ in await index.tags(limit=MOST_KNOWN_TAGS)]
     below = [tag for tag in known if tag.casefold() == wanted or tag.casefold().startswith(f"{wanted}/")]
-    docs: set[int] = set()
-    for tag in dict.fromkeys((asked, *below)):
-        docs |= await index.select(Filters(tags=(tag,))) or frozenset()
-    records = sorted((await index.records(docs)).values(), key=lambda record: record.path)
-    if not records:
+    levels = asked.count("/") + 1
+    tags = list(dict.fromkeys((asked, *("/".join(tag.split("/")[:levels]) for tag in below))))
+    found = await index.count_tagged(tags)
+    if not found.documents:
         return None
     nested = [tag for tag in below if tag.casefold() != wanted]
     summary = f"Pages with this tag{' or one below it: ' + _few(nested) if nested else ''}."
-    head = _head(
-        f"#{asked}", f"#{asked}", summary, f"to search these pages: kb_search(query, filters={{'tags': [{asked!r}]}})"
+    note = f"to search these pages: kb_search(query, filters={{'tags': [{asked!r}]}})"
+    head = _head(f"#{asked}", f"#{asked}", summary, note)
+    waiting = await index.count_tagged(tags, after=after) if after else found
+    records = await index.tagged(tags, after=after, limit=MOST_LISTED)
+    return _gathered(
+        replace(head, count=found.documents, modified=when(found.newest_ns) if found.newest_ns else None),
+        *(records, waiting.documents),
+        cursor_behind=lambda path: cursor_of_tag(path, asked),
     )
-    return _gathered(head, records, after=after, cursor_behind=lambda path: cursor_of_tag(path, asked))
 
 
 async def map_of_page(
@@ -89,7 +95,7 @@ async def map_of_page(
     linked = sum(one.path in out for one in around)
     note = f"{_neighbours(linked, len(around) - linked)}; read it with kb_read({record.path!r})"
     head = _head(record.path, record.title, tagged_summary(record.summary, record.tags), note)
-    return replace(_gathered(head, around), modified=when(record.stamp.mtime_ns))
+    return _gathered(replace(head, count=len(around), modified=when(record.stamp.mtime_ns)), around, len(around))
 
 
 def _neighbours(linked: int, linking: int) -> str:
@@ -114,31 +120,24 @@ def _head(path: str, title: str, summary: str, note: str) -> MapView:
 
 
 def _gathered(
-    head: MapView,
-    records: Sequence[DocumentRecord],
-    *,
-    after: str = "",
-    cursor_behind: Callable[[str], str] | None = None,
+    head: MapView, records: Sequence[DocumentRecord], waiting: int, *, cursor_behind: Callable[[str], str] | None = None
 ) -> MapView:
-    """Return the map with as many of these pages as fit, those behind the path `after`.
+    """Return the map with as many of these pages as fit; `waiting` is how many there are, including those not in `records`.
 
     `cursor_behind` returns the cursor behind a path, for the rest.
     """
-    newest = max((record.stamp.mtime_ns for record in records), default=0)
-    view = replace(head, count=len(records), modified=when(newest) if newest else None)
-    room = MAP_TOKENS * 4 - NOTE_CHARACTERS - map_length(view)
+    room = MAP_TOKENS * 4 - NOTE_CHARACTERS - map_length(head)
     shown: list[MapEntry] = []
-    waiting = [record for record in records if record.path > after]
-    for record in waiting:
+    for record in records:
         entry = document_entry(record)
         summary = short_summary(entry.summary)
         room -= entry_length(entry, summary)
         if room < (len(cursor_behind(entry.path)) if cursor_behind else 0):
             break
         shown.append(entry.with_summary(summary))
-    left = len(waiting) - len(shown)
+    left = waiting - len(shown)
     return replace(
-        view,
+        head,
         children=shown,
         truncated=left > 0,
         note=f"{left} more pages; {head.note}" if left else head.note,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from knowledge.errors import BadCursor, InvalidPath, NoSuchPath
 from knowledge.pages.markdown.tags import bare_tag, with_tags_above
 from knowledge.pages.paths import clean_path, is_markdown, parent
-from knowledge.state.ports import DocumentRecord, Filters
+from knowledge.state.ports import DocumentRecord
 from mcp_server.web.knowledge_pages.map_tree import MapTree, below
 from mcp_server.web.knowledge_pages.page_view import folders_above
 from mcp_server.web.knowledge_pages.pages import ADDRESSES
@@ -77,11 +77,11 @@ async def tags(request: PageRequest) -> Response:
     tag, after = bare_tag(request.query.get("tag", "")), request.query.get("after", "")
     index = request.services.index
     counts = await index.tags(limit=MOST_TAGS + 1)
-    found = await index.tagged(tag, after=after, limit=LISTED + 1) if tag else ()
+    found = await index.tagged([tag], after=after, limit=LISTED + 1) if tag else ()
     known = dict(counts[:MOST_TAGS])
     # A tag counts the pages of those below it too, each page once.
     wide = with_tags_above(one.rpartition("/")[0] for one in known if "/" in one)[:MOST_WIDE_TAGS]
-    known |= {one: len(await index.select(Filters(tags=(one,))) or ()) for one in wide if one in known and not tag}
+    known |= {one: (await index.count_tagged([one])).documents for one in wide if one in known and not tag}
     values = {
         "here": MAP,
         "tag": tag,
@@ -90,7 +90,7 @@ async def tags(request: PageRequest) -> Response:
         "continued": bool(after),
         "tags": sorted(known.items(), key=lambda pair: pair[0].casefold()),
         "more_tags": len(counts) > MOST_TAGS,
-        "count": len(await index.select(Filters(tags=(tag,))) or ()) if tag else 0,
+        "count": (await index.count_tagged([tag])).documents if tag else 0,
         "below": sorted(one for one in known if one.startswith(f"{tag}/")) if tag else (),
         **ADDRESSES,
     }

@@ -36,6 +36,7 @@ from knowledge.state.ports import (
     Replace,
     SourcedDocument,
     Stamp,
+    TaggedCount,
     Touch,
 )
 from tests.support.state.memory.index import MemoryIndexStore
@@ -471,14 +472,28 @@ async def test_tags_are_counted_and_lead_to_their_documents(store: IndexStore) -
     await store.apply(tagged, fence=1)
     assert list(await store.tags(limit=9)) == [("x", 3), ("y", 2), ("X", 1), ("z", 1)]
     assert list(await store.tags(limit=1)) == [("x", 3)]
-    assert [one.path for one in await store.tagged("x", limit=2)] == ["a.md", "b.md"]
-    assert [one.path for one in await store.tagged("x", after="b.md", limit=2)] == ["d.md"]
-    assert list(await store.tagged("none", limit=2)) == []
+    assert [one.path for one in await store.tagged(["x"], limit=2)] == ["a.md", "b.md"]
+    assert [one.path for one in await store.tagged(["x"], after="b.md", limit=2)] == ["d.md"]
+    assert list(await store.tagged(["none"], limit=2)) == []
     await store.apply([Replace(record("e.md")._replace(tags=("z/part", "z")), ())], fence=1)
-    assert [one.path for one in await store.tagged("z", limit=3)] == ["d.md", "e.md"]
-    assert [one.path for one in await store.tagged("z/part", limit=3)] == ["e.md"]
+    assert [one.path for one in await store.tagged(["z"], limit=3)] == ["d.md", "e.md"]
+    assert [one.path for one in await store.tagged(["z/part"], limit=3)] == ["e.md"]
+    assert [one.path for one in await store.tagged(["X", "z/part", "z"], limit=9)] == ["c.md", "d.md", "e.md"]
     await store.apply([Remove("d.md")], fence=1)
     assert list(await store.tags(limit=1)) == [("x", 2)]
+
+
+async def test_documents_with_a_tag_are_counted_without_being_read(store: IndexStore) -> None:
+    assert await store.count_tagged(["x"]) == TaggedCount(0, 0)
+    changes = [("a.md", ("x",), 3), ("b.md", ("x/y", "x"), 7), ("c.md", ("X",), 9), ("d.md", ("xy",), 11)]
+    stamped = [
+        record(path)._replace(tags=tags, stamp=replace(record(path).stamp, mtime_ns=mtime_ns))
+        for path, tags, mtime_ns in changes
+    ]
+    await store.apply([Replace(one, ()) for one in stamped], fence=1)
+    assert await store.count_tagged(["x"]) == TaggedCount(2, 7)
+    assert await store.count_tagged(["x", "X"]) == TaggedCount(3, 9)
+    assert await store.count_tagged(["x", "X"], after="a.md") == TaggedCount(2, 9)
 
 
 async def test_the_newest_documents_are_those_whose_files_changed_last(store: IndexStore) -> None:

@@ -31,6 +31,7 @@ from knowledge.state.ports import (
     SourcedDocument,
     Space,
     Stamp,
+    TaggedCount,
     TextRow,
     Touch,
 )
@@ -305,10 +306,15 @@ class MemoryIndexStore:
         counts = Counter(tag for entry in self._entries.values() for tag in set(entry.record.tags))
         return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]
 
-    async def tagged(self, tag: str, *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
-        """Return the documents with that tag or one below it, by path, those after the path `after`."""
+    async def tagged(self, tags: Collection[str], *, after: str = "", limit: int) -> Sequence[DocumentRecord]:
+        """Return the documents with one of the tags or one below it, by path, those after the path `after`."""
         found = [entry.record for path, entry in sorted(self._entries.items()) if path > after]
-        return [record for record in found if _has_tag(record, tag)][:limit]
+        return [record for record in found if any(_has_tag(record, tag) for tag in tags)][:limit]
+
+    async def count_tagged(self, tags: Collection[str], *, after: str = "") -> TaggedCount:
+        """Return how many documents `tagged` would return without a limit, and when the newest of their files was changed."""
+        found = await self.tagged(tags, after=after, limit=len(self._entries))
+        return TaggedCount(len(found), max((record.stamp.mtime_ns for record in found), default=0))
 
     async def newest(self, *, limit: int) -> Sequence[DocumentRecord]:
         """Return documents by the time at which their files were last changed, newest first, then by path."""
