@@ -1,4 +1,4 @@
-"""Finds a question in a text as it was written: an identifier, or a sentence such as a line of an error message. Pure."""
+"""Finds a question in a text as it was written: an identifier, a line of an error message, an entry of a table of contents. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from functools import cached_property
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
 
 FEWEST_WORDS = 4
-"""Words that a question must have. Fewer words follow each other in many texts by chance."""
+"""Words that a question must have to be looked for in sentences. Fewer words follow each other in many texts by chance."""
+FEWEST_LISTED = 2
+"""Words that it must have to be looked for in tables of contents. Many have entries of one word, such as *Overview*."""
 FEWEST_UNSPACED = 12
 """The same for words that are cut out of a script without spaces: letters and pairs of letters."""
 LONGEST = 1_000
@@ -18,14 +20,18 @@ _MARKUP = str.maketrans("", "", "`*")
 _EDGES = re.compile(r"^[^\w&@#$<./-]+|[^\w)\]}>;]+$")
 _LINKED = re.compile(r"\[\[[^\[\]]*\]\]|\[[^\[\]]*\](?=[\[(])")
 """The text of a link. It names another page or section, which is the one that is asked for."""
+_ENTRY = re.compile(r"\[([^\[\]]*)\]\(#")
+"""A link to a section of the page itself."""
 _RUN = re.compile(r"[^\W_]+")
 
 
 class Phrase:
     """A question as it was written: without case, Markdown's marks, line breaks and quotation marks around it."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, tells: bool = True) -> None:
         self._text = text
+        self.tells = tells
+        """Whether it tells pages apart wherever it is: it is an identifier, or has many words."""
         self._runs = sorted(set(_RUN.findall(text)), key=len, reverse=True)
         self._without_case = [run for run in self._runs if run.upper() == run.lower()]
 
@@ -42,14 +48,24 @@ class Phrase:
         return f"Phrase({self._text!r})"
 
     def is_in(self, text: str) -> bool:
-        """Return whether `text` has it."""
-        # Few texts have all of its words, and looking for these is fast.
+        """Return whether `text` has it, in other places than in the text of a link."""
+        folded = self._with_all_words(text)
+        return bool(folded) and self._pattern.search(_plain(_LINKED.sub("[]", folded))) is not None
+
+    def is_listed_in(self, text: str) -> bool:
+        """Return whether `text` links to a section of its own page by exactly these words, as a table of contents does."""
+        if "](#" not in text:
+            return False
+        folded = self._with_all_words(text)
+        return any(_EDGES.sub("", _plain(entry)) == self._text for entry in _ENTRY.findall(folded))
+
+    def _with_all_words(self, text: str) -> str:
+        """Return `text` without case; "" if a word is missing."""
+        # Few texts have all words, and looking for these is fast.
         if not all(run in text for run in self._without_case):
-            return False
+            return ""
         folded = text.casefold()
-        if not all(run in folded for run in self._runs):
-            return False
-        return self._pattern.search(_plain(_LINKED.sub("[]", folded))) is not None
+        return folded if all(run in folded for run in self._runs) else ""
 
 
 def core_of(query: str, is_stop_word: Callable[[str], bool], particles: Container[tuple[str, str]] = ()) -> str:
@@ -85,17 +101,18 @@ def phrases_of(query: str, core: str) -> tuple[Phrase, ...]:
     """
     if len(query) > LONGEST:
         return ()
-    texts = (_EDGES.sub("", _plain(text)) for text in (query, core))
-    return tuple(Phrase(text.casefold()) for text in dict.fromkeys(texts) if _is_phrase(text))
+    texts = dict.fromkeys(_EDGES.sub("", _plain(text)) for text in (query, core))
+    return tuple(phrase for phrase in map(_phrase, texts) if phrase is not None)
 
 
-def _is_phrase(text: str) -> bool:
+def _phrase(text: str) -> Phrase | None:
     groups = word_groups(text)
     if not groups or not _RUN.search(text):
-        return False
+        return None
     unspaced = sum(is_part_of_a_run(whole) for whole, *_ in groups)
     is_identifier = " " not in text and not unspaced and (len(groups) > 1 or len(groups[0]) > 1)
-    return is_identifier or len(groups) >= (FEWEST_UNSPACED if 2 * unspaced >= len(groups) else FEWEST_WORDS)
+    tells = is_identifier or len(groups) >= (FEWEST_UNSPACED if 2 * unspaced >= len(groups) else FEWEST_WORDS)
+    return Phrase(text.casefold(), tells=tells) if tells or len(groups) >= FEWEST_LISTED else None
 
 
 def _plain(text: str) -> str:

@@ -249,11 +249,14 @@ class Ranker:
         """
         if not question.phrases:
             return frozenset(), {}
-        listed = [hit.seq for hit in found]
-        rows = await self._rows(listed, {})
+        # The first ones are read in any case.
+        most = DEPTH if any(phrase.tells for phrase in question.phrases) else COVERAGE_CHUNKS + SPARE
+        rows = await self._rows([hit.seq for hit in found[:most]], {})
         texts = {seq: indexed_text(row.title, row.section, row.text) for seq, row in rows.items()}
         for phrase in question.phrases:
-            having = frozenset(seq for seq, text in texts.items() if phrase.is_in(text))
+            having = frozenset(seq for seq, text in texts.items() if phrase.tells and phrase.is_in(text))
+            # An entry of a table of contents counts only if no section was found.
+            having = having or frozenset(seq for seq, text in texts.items() if phrase.is_listed_in(text))
             if having:
                 few = len({rows[seq].doc for seq in having}) <= MOST_VERBATIM
                 return having if few else frozenset(), rows

@@ -45,8 +45,33 @@ def test_other_words_a_part_of_a_longer_word_and_the_text_of_a_link_are_not_the_
 
 
 @pytest.mark.parametrize("query", ["", "?", "install", "helm install", "a release note", "証明書", "::", "x" * 2000])
-def test_what_follows_each_other_by_chance_is_not_looked_for(query: str) -> None:
-    assert phrases(query) == ()
+def test_what_follows_each_other_by_chance_is_not_looked_for_in_sentences(query: str) -> None:
+    assert not any(phrase.tells for phrase in phrases(query))
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Roll Out Plan", "- [Motivation](#motivation)\n- [Roll Out Plan](#roll-out-plan)"),
+        ("Do we need label selectors?", "- [Do We Need Label Selectors?](#do-we-need)"),
+        ("How is `kubectl` configured", "1. [Kubectl configured](#kubectl)"),
+    ],
+)
+def test_a_question_is_found_in_a_table_of_contents(query: str, text: str) -> None:
+    assert any(phrase.is_listed_in(text) for phrase in phrases(query))
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("Roll Out Plan", "- [Roll Out Plan](other-page.md)"),
+        ("Roll Out Plan", "- [The Roll Out Plan for Nodes](#the-roll-out-plan)"),
+        ("Roll Out Plan", "The roll out plan, see [above](#roll-out-plan)."),
+        ("Overview", "- [Overview](#overview)"),
+    ],
+)
+def test_other_links_and_parts_of_an_entry_are_not_the_question(query: str, text: str) -> None:
+    assert not any(phrase.is_listed_in(text) for phrase in phrases(query))
 
 
 @given(st.text(max_size=80), st.text(max_size=200))
