@@ -53,6 +53,7 @@ from knowledge.search.scent.verdict import (
     LOST_BELOW,
     MOST_SHARING,
     ShownChunk,
+    at_folder,
     at_place,
     at_tag,
     judge,
@@ -366,7 +367,12 @@ class Finder:
         if at is not None and (at.kind == "directory" or signs.exact or await self._is_empty(at.path)):
             return at_place(scent, at, named=signs.exact, namesakes=places.namesakes)
         if not (tag := tag_in(query)):
-            return scent
+            first = places.lines[0] if places.lines and at is None else None
+            return (
+                at_folder(scent, first)
+                if first is not None and first.kind == "directory" and scent.level == "lost"
+                else scent
+            )
         (spelling,) = await self._known_tags((tag,))
         pages = await self._index.select(Filters(path=place, tags=(spelling,)))
         return at_tag(scent, spelling, len(pages)) if pages else scent

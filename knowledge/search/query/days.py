@@ -10,6 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 _HAS_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_MAY_HAVE_DAY = re.compile(
+    r"(?<![\w.])\d{1,2}(?:st|nd|rd|th|er|\.)?\s+(?:of\s+|de\s+)?[^\W\d_]{3}|[^\W\d_]{3}\.?\s+\d{1,2}(?:st|nd|rd|th)?\b(?![.,]\d)"
+)
+"""A day beside what may be a month."""
 _YEAR_FIRST = re.compile(
     r"(?<![\w.])(\d{4})(?:([/.])(\d{1,2})\2(\d{1,2})(?!\w)|[年년]\s?(\d{1,2})[月월]\s?(\d{1,2})[日일])"
 )
@@ -19,15 +23,59 @@ _TOKEN = re.compile(r"\d+|[^\W\d_]+")
 _BETWEEN = frozenset({"of", "the", "de", "del", "d", "st", "nd", "rd", "th", "er"})
 """Words and endings between the parts of a date: `18th of March`, `5 de mayo de 2026`."""
 DAYS = range(1, 32)
+YEARS = range(2000, 2050)
+"""The years that a day without one may be of. In pages of past centuries it is only searched as it is written."""
+_MONTH_BEGINNINGS = frozenset(
+    [
+        "jan",
+        "feb",
+        "fév",
+        "fev",
+        "mar",
+        "mär",
+        "mrt",
+        "avr",
+        "apr",
+        "abr",
+        "mai",
+        "maj",
+        "may",
+        "jun",
+        "jui",
+        "jul",
+        "lug",
+        "aug",
+        "aoû",
+        "ago",
+        "sep",
+        "set",
+        "sie",
+        "oct",
+        "okt",
+        "out",
+        "ott",
+        "paź",
+        "nov",
+        "lis",
+        "déc",
+        "dec",
+        "dez",
+        "dic",
+    ]
+)
+"""The first letters of months in common languages: for other words the table of months is not loaded."""
+SHORTEST_MONTH = 3
+_ABBREVIATIONS = frozenset(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"])
 
 
 def days_in(query: str) -> dict[str, Sequence[str]]:
     """Return the dates in `query`, as they are written there, each with the days that it may be: `2026-11-29`.
 
-    3/4/2026 may be two days, and a month all of its days. A date that is written like that already is not among them.
+    3/4/2026 may be two days, a month is all of its days, and a day without a year that day of each year. A date that is written like
+    that already is not among them.
     """
     if not _HAS_YEAR.search(query):
-        return {}
+        return dict(_in_words(query)) if _MAY_HAVE_DAY.search(query) else {}
     found: dict[str, Sequence[str]] = {}
     for said in _YEAR_FIRST.finditer(query):
         found[said[0]] = _days(said[1], said[3] or said[5], said[4] or said[6])
@@ -50,6 +98,26 @@ def days_shown_in(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def is_month(days: Sequence[str]) -> bool:
+    """Return whether the days of a date are those of a month."""
+    return len(days) > 1 and days[0][: len("2026-11")] == days[-1][: len("2026-11")]
+
+
+def other_names_of_month(word: str) -> Sequence[str]:
+    """Return the names of the month that begin `word` or that `word` begins: `oct` for `october`, and the other way round."""
+    if word[:SHORTEST_MONTH] not in _MONTH_BEGINNINGS:
+        return ()
+    from knowledge.merge.claims.lexicon import MONTHS_IN_DATES
+
+    month = MONTHS_IN_DATES.get(word)
+    others = (other for other, its in MONTHS_IN_DATES.items() if its == month) if month else ()
+    return [
+        other
+        for other in others
+        if other != word and len(other) >= SHORTEST_MONTH and (other.startswith(word) or word.startswith(other))
+    ]
+
+
 def _in_words(query: str) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the dates with the name of a month."""
     from knowledge.merge.claims.lexicon import MONTHS_IN_DATES  # loads its table, which few questions need
@@ -60,6 +128,7 @@ def _in_words(query: str) -> Iterator[tuple[str, Sequence[str]]]:
         month = MONTHS_IN_DATES.get(token[0].casefold())
         if month is None:
             continue
+        is_clear = _is_clear_month(token[0])
         before, after, then = texts[at + 1], texts[at + 3], texts[at + 4]
         first, last, days = at, at + 1, list[str]()
         if _is_day(before) and _is_year(after):
@@ -68,10 +137,21 @@ def _in_words(query: str) -> Iterator[tuple[str, Sequence[str]]]:
             last, days = at + 2, _days(then, month, after)
         elif _is_year(before) and _is_day(after):
             first, last, days = at - 1, at + 1, _days(before, month, after)
+        elif (is_clear or token[0] == "may") and _is_day(before) and _is_short_year(after):
+            first, last, days = at - 1, at + 1, _days(f"20{after}", month, before)
+        elif is_clear and (_is_day(before) or _is_day(after)):
+            is_first = _is_day(before)
+            first, last = (at - 1, at) if is_first else (at, at + 1)
+            days = [day for year in YEARS for day in _days(str(year), month, before if is_first else after)]
         elif _is_year(after):
             days = [f"{after}-{month:02}-{day:02}" for day in DAYS]
         if days:
             yield query[tokens[first].start() : tokens[last].end()], days
+
+
+def _is_clear_month(written: str) -> bool:
+    """Return whether it is hardly another word: `3 out of 5` has no month, and *step 3 may fail* neither."""
+    return written != "may" and (len(written) > SHORTEST_MONTH or written.capitalize() in _ABBREVIATIONS)
 
 
 def _is_day(text: str) -> bool:
@@ -80,6 +160,10 @@ def _is_day(text: str) -> bool:
 
 def _is_year(text: str) -> bool:
     return _HAS_YEAR.fullmatch(text) is not None
+
+
+def _is_short_year(text: str) -> bool:
+    return text.isdecimal() and len(text) == 2
 
 
 def _days(year: str, month: str | int, day: str) -> list[str]:

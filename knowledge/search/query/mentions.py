@@ -1,4 +1,4 @@
-"""The pages that a question names among other words: `ADR 14` of *why did ADR 14 drop it*, or `make tea` of *how do I make tea*."""
+"""The pages that a question names among other words: by number (`ADR 14`), by title (*how do I make tea*), by date (*12 May 2026*)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.search.query.analysis import words
+from knowledge.search.query.days import is_month
 from knowledge.search.query.names import LONGEST_NAME, other_spellings
 from knowledge.search.query.question import SearchQuestion
 from knowledge.state.document_names import number_key
-from knowledge.state.ports import IndexStore
+from knowledge.state.ports import Filters, IndexStore
 
 MOST_MENTIONED = 3
 """The most pages of one name that a question mentions: of more, none is meant in particular."""
 MOST_LOOKED_UP = 20
 """The most pages and sections of one name that are looked at, those outside the scope of the search included."""
 MOST_NUMBERED = 3
+MOST_READINGS = 2
+"""Days that a date with a year may be: the month of 3/4/2026 is the third or the fourth."""
+YEAR_LETTERS, MONTH_LETTERS = len("2026"), len("2026-05-")
 _NUMBERED = re.compile(
     r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
     re.IGNORECASE,
@@ -30,6 +34,8 @@ class Mentioned:
 
     docs: frozenset[int] = frozenset()
     words: frozenset[str] = frozenset()
+    of_days: frozenset[int] = frozenset()
+    """Those of the documents that it names by a date only. Others may be of the same day."""
 
 
 NOTHING_MENTIONED = Mentioned()
@@ -40,7 +46,7 @@ async def find_mentions(
 ) -> Mentioned:
     """Return the documents, among `docs` unless that is None, that `query` names.
 
-    It names them by a word and a number, or by all that is left of it without stop words at both ends.
+    It names them by a word and a number, by all that is left of it without stop words at both ends, or by the day in their path.
     """
     found: set[int] = set()
     said: set[str] = set()
@@ -55,7 +61,31 @@ async def find_mentions(
                 found |= having
                 said.update(words(name))
                 break
-    return Mentioned(frozenset(found), frozenset(said))
+    of_days: set[int] = set()
+    for name, days in question.days.items():
+        dated = await _of_days(index, days)
+        dated = dated if docs is None else dated & docs
+        if dated and len(dated) <= MOST_MENTIONED:
+            of_days |= dated - found
+            said.update((name, *words(name)))
+    return Mentioned(frozenset(found | of_days), frozenset(said), frozenset(of_days))
+
+
+async def _of_days(index: IndexStore, days: Sequence[str]) -> frozenset[int]:
+    """Return the documents whose paths have one of the days; none if there are many."""
+    if is_month(days):
+        shared = {days[0][:MONTH_LETTERS]}
+    else:
+        shared = {day[YEAR_LETTERS:] for day in days} if len(days) > MOST_READINGS else set(days)
+    paths: set[str] = set()
+    for part in shared:
+        holding = await index.paths(contains=part, limit=MOST_LOOKED_UP)
+        paths.update(path for path in holding if any(day in path for day in days))
+    return (
+        await index.select(Filters(paths=tuple(paths))) or frozenset()
+        if 0 < len(paths) < MOST_LOOKED_UP
+        else frozenset()
+    )
 
 
 def _numbered_in(query: str) -> Sequence[str]:

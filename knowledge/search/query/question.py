@@ -20,7 +20,7 @@ from knowledge.search.query.corrections import (
     spoken_languages,
     sure_corrections,
 )
-from knowledge.search.query.days import days_in
+from knowledge.search.query.days import days_in, other_names_of_month
 from knowledge.search.query.languages import (
     LanguageGap,
     QuestionLanguages,
@@ -57,6 +57,13 @@ _VERSUS = re.compile(r"(?<=\w)\s+(?:vs\.?|versus)\s+(?!code\b)(?=\w)")
 """Between two things that are compared, and not the name of an editor."""
 _ABOUT = re.compile(r"について[のは]?|に関(?:する|して)|とは(?=[?\uff1f]?\s*$)")
 """*About*, and *what is*, in Japanese: of the letters of an unspaced script, these would be rare words."""
+_HOW_MANY = re.compile(r"\bhow\s+(?:many|much|often)\b", re.IGNORECASE)
+"""In English it takes two words to ask for a number; `many` alone says something: *many to many relations*."""
+_MONTH_OF_MAY = re.compile(
+    r"\b(?:in|of|from|for|since|until|till|by|during|last|this|next|early|late|mid)[\s-]+may\b", re.IGNORECASE
+)
+"""`may` where it is the month, and not the verb."""
+MAY = frozenset({"may"})
 _KANA = re.compile("[\u3041-\u30ff]")
 
 
@@ -116,7 +123,8 @@ class Questions:
 
     async def ask(self, query: str) -> SearchQuestion:
         """Return the parsed question; looks up its words in the index."""
-        groups = _without_lone_kana(word_groups(_ABOUT.sub(" ", _VERSUS.sub(" ", query))))
+        groups = _without_lone_kana(word_groups(_without_asking(query)))
+        days = days_in(query)
         asked = list(dict.fromkeys(word for group in groups for word in group))
         documents = await self._languages()
         gap = None
@@ -126,7 +134,11 @@ class Questions:
         languages = across(gap) if gap else question_languages(query, documents)
         # A question of stop words alone (`to be or not to be`) is searched with them.
         only_ask = _inversions(groups, languages)
-        content = [word for word in asked if word not in only_ask and not languages.is_stop_word(word)] or asked
+        # `may` is a stop word, but not as the month.
+        kept = MAY if MAY & frozenset(asked) and _is_month_of_may(query, days) else frozenset()
+        content = [
+            word for word in asked if word in kept or (word not in only_ask and not languages.is_stop_word(word))
+        ] or asked
         wholes = [group[0] for group in groups]
         is_english = ENGLISH in languages.stop
         joined = _with_particle(wholes, frozenset(content)) if is_english else {}
@@ -147,7 +159,9 @@ class Questions:
         )
         # A misspelt stop word is still a stop word. Kept as a word that no page has, it would lower the answer's scent.
         likely = {word: near[0].word for word, near in corrections.items() if near and near[0].probability >= LIKELY}
-        content = [word for word in content if not languages.is_stop_word(likely.get(word, word))] or content
+        content = [
+            word for word in content if word in kept or not languages.is_stop_word(likely.get(word, word))
+        ] or content
         # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() and not gap else ""
         completions = await self._completions(last)
@@ -158,12 +172,12 @@ class Questions:
             # Square roots, so that a page that has only the likely correction still ranks near pages with the other words.
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
             sure = [(best[word], 1.0)] if word in best else []
+            same_month = [(other, 1.0) for other in other_names_of_month(word)]
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
             of_verb = verb.forms if verb is not None and word == verb.verb else ()
             as_one = [(joined[word], AS_ONE_WORD)] if joined.get(word, "") in known else []
-            forms = [(word, 1.0), *sure, *near, *unfinished, *of_verb, *as_one]
+            forms = [(word, 1.0), *sure, *near, *unfinished, *same_month, *of_verb, *as_one]
             terms.append(_term(forms, languages, shares[word], known))
-        days = days_in(query)
         terms += [QueryTerm(said, tuple((day, 1.0) for day in forms)) for said, forms in days.items()]
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
         for whole, *parts in groups:
@@ -220,6 +234,15 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
+
+
+def _without_asking(query: str) -> str:
+    """Return `query` without phrases that only ask or compare."""
+    return _HOW_MANY.sub("how", _ABOUT.sub(" ", _VERSUS.sub(" ", query)))
+
+
+def _is_month_of_may(query: str, days: Iterable[str]) -> bool:
+    return _MONTH_OF_MAY.search(query) is not None or any("may" in said.casefold() for said in days)
 
 
 def _without_lone_kana(groups: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:

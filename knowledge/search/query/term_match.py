@@ -27,6 +27,7 @@ from knowledge.search.query.analysis import (
     without_accents,
     words,
 )
+from knowledge.search.query.days import is_month
 from knowledge.search.query.spellings import letters_in_both
 from knowledge.state.ports import ChunkRow
 
@@ -42,8 +43,6 @@ KEEPS_FRONTS = frozenset(STOP_WORDS) - {"ar", "id", "nl", "tr"} | {""}
 """Languages whose stems begin with the letter with which the word begins."""
 WITH_RUNS = frozenset({"ja", "ko", "zh"})
 """Languages whose texts are mostly runs that need not be cut into words."""
-MOST_READINGS = 2
-"""Days that a date may be: the month of 3/4/2026 is the third or the fourth."""
 MONTH_WEIGHT = 0.5
 MOST_BETWEEN = 2
 """Stop words that may stand between two neighbours."""
@@ -98,11 +97,7 @@ class TermMatcher:
         """Return the words of the dates that path or title show the page to be of; those of a month count half."""
         name = f"{row.path} {row.title}"
         dated = {said: days for said, days in self._dates.items() if any(day in name for day in days)}
-        return {
-            word: MONTH_WEIGHT if len(days) > MOST_READINGS else 1.0
-            for said, days in dated.items()
-            for word in words(said)
-        }
+        return {word: MONTH_WEIGHT if is_month(days) else 1.0 for said, days in dated.items() for word in words(said)}
 
     def _in_text(self, row: ChunkRow) -> ChunkMatch:
         text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"

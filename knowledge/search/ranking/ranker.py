@@ -238,7 +238,7 @@ class Ranker:
             return ranking
         looked_at = frozenset(ordered[: COVERAGE_CHUNKS + SPARE])
         examined = [seq for seq in ranked if seq in looked_at][:COVERAGE_CHUNKS]
-        return boost_coverage(ranking, question, weights, best=examined, verbatim=found.verbatim, said=mentioned.words)
+        return boost_coverage(ranking, question, weights, best=examined, verbatim=found.verbatim, mentions=mentioned)
 
     async def _verbatim(
         self, question: SearchQuestion, found: Sequence[Scored]
@@ -544,24 +544,29 @@ def boost_coverage(
     *,
     best: Sequence[int],
     verbatim: Collection[int] = (),
-    said: Collection[str] = (),
+    mentions: Mentioned = NOTHING_MENTIONED,
 ) -> Ranking:
     """Return `ranking` with a boost for the `best` chunks that have more of the question's words, and more of them as neighbours.
 
     Those in `verbatim`, which have the question as it was written, have a boost that puts them first, and so have those whose page it
-    mentions by the words `said`.
+    mentions.
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
     matcher = TermMatcher(question.terms, question.pairs, question.days)
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
-    mentioned = _meant(ranking, matches, [term.word for term in question.terms if term.word not in said])
+    rest = [term.word for term in question.terms if term.word not in mentions.words]
+    mentioned = _meant(ranking, matches, rest)
+    doc_of = {seq: ranking.rows[seq].doc for seq in matches}
+    # A page of the day that has little of the question is not the page that was meant.
+    other = mentions.of_days - {doc_of[seq] for seq in mentioned}
+    doubtful = frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) not in other)
     boosts = {
         seq: (
             weights.coverage * sum(match.words.values()) / words,
             weights.pairs * match.pairs,
             weights.phrase if seq in verbatim else 0.0,
-            weights.phrase * (MENTION if seq in mentioned else DOUBTFUL_MENTION if seq in ranking.mentioned else 0.0),
+            weights.phrase * (MENTION if seq in mentioned else DOUBTFUL_MENTION if seq in doubtful else 0.0),
         )
         for seq, match in matches.items()
     }
@@ -576,6 +581,7 @@ def boost_coverage(
         matches={seq: match.words for seq, match in matches.items()},
         pairs={seq: match.pairs for seq, match in matches.items()},
         mentioned=mentioned,
+        named=ranking.named - other,
         made=replace(ranking.made, boosts=boosts, scale=0.99 / most) if ranking.made else None,
     )
 

@@ -14,7 +14,8 @@ from knowledge.search.query.analysis import beginning, index_language, is_part_o
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
-from knowledge.search.scent.counted_words import CountedWords, text_of
+from knowledge.search.scent.counted_words import CountedWords
+from knowledge.search.scent.distinct_words import text_of
 from knowledge.search.scent.signs import HALF, ScentSigns
 from knowledge.search.scent.verdict import SUFFICIENT_FROM, score_of
 from knowledge.state.ports import ChunkRow
@@ -71,6 +72,7 @@ class RankingSigns:
             title=_title_match(question, counted, ranking.rows[best]) / _with_title(ranking, ranking.rows[best].title),
             unknown=counted.unknown,
             words=counted.words,
+            written=len(question.asked),
             # A name that was found by a corrected word is a guess.
             exact=best in ranking.exact and not question.corrected,
             sharing=sharing,
@@ -103,13 +105,28 @@ class RankingSigns:
         )
 
     def _match(self, seq: int) -> Mapping[str, float]:
-        """Return the words of the question that a chunk has, with the weight of the best form."""
+        """Return the words of the question that a chunk or the path of its page has, with the weight of the best form."""
+        row = self._ranking.rows[seq]
         known = self._ranking.matches.get(seq)
-        return self._matcher.match(self._ranking.rows[seq]).words if known is None else known
+        return {**_in_path(self._question, row), **(self._matcher.match(row).words if known is None else known)}
 
     @cached_property
     def _matcher(self) -> TermMatcher:
         return TermMatcher(self._question.terms, dates=self._question.days)
+
+
+def _in_path(question: SearchQuestion, row: ChunkRow) -> Mapping[str, float]:
+    """Return the words of the question that are in the names of a page's file and folders."""
+    named = {
+        form
+        for word in words(row.path)
+        for form in (stem(word, index_language(row.language)), beginning(word, row.language))
+    }
+    return {
+        term.word: 1.0
+        for term in question.terms
+        if term.word not in question.doubtful and any(form in named for form, _ in term.alternatives)
+    }
 
 
 def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:

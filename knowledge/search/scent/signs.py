@@ -27,7 +27,8 @@ class ScentSigns:
     first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first
     page among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`:
-    the first page lacks one of the question's codes, dates, identifiers or particles, or all of its numbers. `is_stub`: its
+    the first page lacks one of the question's distinct words (`DistinctWords`), or all of its numbers. `written`: how many words
+    the question has as it is written, where `words` counts the parts of an identifier. `is_stub`: its
     text is no sentence. `asked`: the question for a next call, with its certain corrections.
     """
 
@@ -39,6 +40,7 @@ class ScentSigns:
     title: float = 0.0
     unknown: float = 0.0
     words: int = 0
+    written: int = 99
     exact: bool = False
     sharing: int = 1
     by_both: bool = True

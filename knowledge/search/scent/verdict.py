@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -90,7 +89,7 @@ def score_of(signs: ScentSigns) -> float:
     if signs.exact:
         # Whatever has the requested name is what was requested; if several have it, each may be.
         return round(max(NAMED / signs.sharing, LOST_BELOW), DIGITS)
-    says_more = signs.is_unspaced or signs.words > FEW_WORDS
+    says_more = signs.is_unspaced or min(signs.words, signs.written) > FEW_WORDS
     covers = signs.coverage >= HALF or (says_more and signs.coverage)
     is_aside = signs.is_section and signs.pairs < FEW_PAIRS and signs.coverage < MOST_COVERED
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
@@ -99,10 +98,12 @@ def score_of(signs: ScentSigns) -> float:
     is_elsewhere = signs.names_another or signs.lacks_code or signs.compares
     is_unsure = signs.is_stub or is_elsewhere or is_level or (not signs.title and (signs.words == 1 or is_aside))
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
-    # That all words are on one page speaks for it, even if others come near. A page with few words of a short question may be about
-    # something else, and one with none has only its nearness in meaning to speak for it.
+    # That all words are on one page speaks for it, even if others come near, and so does that it has most of them and both engines
+    # rank it first. A page with few words of a short question may be about something else, and one with none has only its nearness in
+    # meaning to speak for it.
     is_named = signs.is_similar_name or signs.is_mentioned
-    least = LOST_BELOW if signs.coverage >= FULL or is_named else 0.0
+    is_best_by_all = signs.by_both and signs.agreement == 1 and signs.coverage >= HALF
+    least = LOST_BELOW if signs.coverage >= FULL or is_best_by_all or is_named else 0.0
     return round(max(least, min(chance(signs), most)), DIGITS)
 
 
@@ -207,6 +208,13 @@ def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) 
     return Scent(scent.level, reason, f"kb_read({place.path!r})")
 
 
+def at_folder(scent: Scent, folder: MapEntry) -> Scent:
+    """Return the scent of a lost answer to a question that has the name of a folder: the next call is the folder's map."""
+    return Scent(
+        "partial", f"the question names the folder {folder.path!r}; {scent.reason}", f"kb_map({folder.path!r})"
+    )
+
+
 def at_tag(scent: Scent, tag: str, pages: int) -> Scent:
     """Return the scent of an answer to a question for the pages with a tag: the next call is the tag's map."""
     have = "1 page has" if pages == 1 else f"{pages} pages have"
@@ -273,9 +281,8 @@ def _look_inside(place: ShownChunk, asked: str, directory: str) -> str:
 
 
 def _look_around(places: Sequence[ShownChunk], asked: str) -> str:
-    """Return the call for the map of the directory with most hits, with words from the titles of its pages to ask with."""
-    directories = Counter(_directory_of(place.path) for place in places)
-    best = max(directories, key=lambda directory: directories[directory])  # the first of equals has the best hit
+    """Return the call for the map of the first hit's directory, with words from the titles of its pages to ask with."""
+    best = _directory_of(places[0].path)
     # Headings below the title are the same on many pages (`Question`, `Examples`), and a word that was asked for helps nobody.
     titles = dict.fromkeys(place.title for place in places if _directory_of(place.path) == best)
     known = {word[:SHORTEST_WORD] for word in _WORD.findall(asked.lower())}

@@ -293,8 +293,14 @@ async def test_between_two_things_that_are_compared_vs_is_not_searched(query: st
         ("am 3. Mai 2024", {"3. Mai 2024": ["2024-05-03"]}),
         ("meeting 3/4/2026", {"3/4/2026": ["2026-03-04", "2026-04-03"]}),
         ("in June 2021", {"June 2021": [f"2021-06-{day:02}" for day in range(1, 32)]}),
+        ("water reading 1 nov 26", {"1 nov 26": ["2026-11-01"]}),
+        ("note of 9 March", {"9 March": [f"{year}-03-09" for year in range(2000, 2050)]}),
+        ("what did I do on June 11th", {"June 11": [f"{year}-06-11" for year in range(2000, 2050)]}),
         ("notes of 2020-03-18", {}),
         ("version 1.2.3 in 2026", {}),
+        ("3 out of 5 users", {}),
+        ("step 3 may fail", {}),
+        ("the first 20 marked pages", {}),
     ],
 )
 async def test_dates_are_read_as_the_days_in_paths(query: str, days: dict[str, list[str]]) -> None:
@@ -302,3 +308,36 @@ async def test_dates_are_read_as_the_days_in_paths(query: str, days: dict[str, l
     assert question.days == days
     searched = [form for term in question.terms if term.word in days for form, _ in term.alternatives]
     assert searched == [day for forms in days.values() for day in forms]
+
+
+@pytest.mark.parametrize(
+    "query", ["decisions of May 2026", "decisions of May", "what was decided in may", "note of 3 May"]
+)
+async def test_may_is_searched_where_it_is_the_month(query: str) -> None:
+    assert "may" in (await asked(query, "In May decisions were made.")).content
+
+
+@pytest.mark.parametrize("query", ["who may decide", "May I decide", "decisions that may fail"])
+async def test_may_is_not_searched_where_it_is_the_verb(query: str) -> None:
+    assert "may" not in (await asked(query, "In May decisions may fail.")).content
+
+
+async def test_a_month_is_found_by_its_short_name_as_well() -> None:
+    forms = {
+        term.word: [form for form, _ in term.alternatives]
+        for term in (await asked("jobs in october", "oct: rake.")).terms
+    }
+    assert "oct" in forms["october"]
+    assert "oct" not in forms["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("query", "content"),
+    [
+        ("how many nights are booked", ("nights", "booked")),
+        ("how often are nights booked", ("nights", "booked")),
+        ("many nights are booked", ("many", "nights", "booked")),
+    ],
+)
+async def test_how_many_only_asks(query: str, content: tuple[str, ...]) -> None:
+    assert (await asked(query, "Many nights were booked, often how?")).content == content

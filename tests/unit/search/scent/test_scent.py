@@ -119,14 +119,21 @@ def test_a_doubtful_answer_from_a_short_page_has_the_page_read_whole() -> None:
     assert told(MIDDLING, [ShownChunk("ops/keys.md", "Keys", short=True)]) == ("partial", "kb_read('ops/keys.md')")
 
 
-def test_a_lost_question_is_sent_to_the_directory_with_most_hits_and_told_its_words() -> None:
+def test_a_lost_question_is_sent_to_the_directory_of_the_first_hit_and_told_its_words() -> None:
     at = [
-        ShownChunk("team.md", ""),
         ShownChunk("ops/keys.md", "Rotate keys with care > Choice", title="Rotate keys with care"),
+        ShownChunk("team/a.md", ""),
+        ShownChunk("team/b.md", ""),
         ShownChunk("ops/vault.md", "Choice", title="The vault"),
     ]
     # Not with its own word, nor with a heading that every page may have.
     assert told(replace(POOR, asked="rotate keys"), at) == ("lost", "kb_map('ops') (its pages are about care, vault)")
+
+
+def test_a_page_that_both_engines_rank_first_and_that_has_most_words_is_not_lost() -> None:
+    signs = replace(POOR, coverage=0.6, agreement=1.0, by_both=True)
+    assert level_of(signs) == "partial"
+    assert level_of(replace(signs, agreement=0.5)) == "lost"
 
 
 def test_words_that_nothing_has_are_named_in_the_reason() -> None:
