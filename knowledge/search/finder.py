@@ -42,6 +42,7 @@ from knowledge.search.query.place_names import NamedPlaces, Places
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.fusion import spread
+from knowledge.search.ranking.newest_page import find_newest
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.rerank.order import Reranking
@@ -197,9 +198,9 @@ class Finder:
             places = await self._places.find(
                 query, names, near, directory=place, languages=languages, spoken=question.spoken
             )
-            if places.target is not None and places.target.kind == "document":
-                ranking = await self._named_first(places.target.path, ranking, chosen)
-        measured = RankingSigns(question, ranking, sharing=max(sharing(names), places.pages_sharing))
+        ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names))
+        sharing_name = max(sharing(names), places.pages_sharing)
+        measured = RankingSigns(question, ranking, sharing=sharing_name, newest=newest)
         fresh = _unseen(seen, ranking, is_sure=measured.is_sure)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
@@ -313,8 +314,21 @@ class Finder:
         scope = SearchScope(docs, chosen)
         return await self._ranker.rank(question, names, scope, room=room, weights=weights, mentioned=mentioned)
 
-    async def _named_first(self, path: str, ranking: Ranking, chosen: Filters) -> Ranking:
-        """Return `ranking` with the page at `path`, which the question names, put first unless `chosen` excludes it."""
+    async def _with_meant_first(
+        self, question: SearchQuestion, ranking: Ranking, chosen: Filters, places: NamedPlaces, *, named: bool
+    ) -> tuple[Ranking, str]:
+        """Return `ranking` with the page first that the question is about, and the path of this page if it is the newest of several.
+
+        `named` if a page or section has the question as its name.
+        """
+        if places.target is not None:
+            is_page = places.target.kind == "document"
+            return await self._put_first(places.target.path, ranking, chosen, named=True) if is_page else ranking, ""
+        newest = "" if named else await find_newest(self._index, question, ranking, place=chosen.path)
+        return await self._put_first(newest, ranking, chosen) if newest else ranking, newest
+
+    async def _put_first(self, path: str, ranking: Ranking, chosen: Filters, *, named: bool = False) -> Ranking:
+        """Return `ranking` with the page at `path` put first unless `chosen` excludes it; `named` if the question names it."""
         seq = next((seq for seq in ranking.ranked if ranking.rows[seq].path == path), None)
         rows = ranking.rows
         if seq is None:
@@ -329,7 +343,7 @@ class Finder:
             ranked=(seq, *(other for other in ranking.ranked if other != seq)),
             rows=rows,
             scores={**ranking.scores, seq: 1.0},
-            exact=ranking.exact | {seq},
+            exact=ranking.exact | {seq} if named else ranking.exact,
         )
 
     async def _ranked(

@@ -1,4 +1,4 @@
-"""The words of a question that stand for one thing only: a page without them is about another version, day, person or function. Pure."""
+"""The words of a question that stand for one thing only: a page without them is about another version, day or function. Pure."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class DistinctWords:
         return [said for said, days in self._days.items() if shown.isdisjoint(days)]
 
     def _is_of_another_month(self, rows: Sequence[ChunkRow]) -> bool:
-        """Return whether path or title show that the page is of other days: minutes of June may have days of July, but are not July's."""
+        """Return whether path or title say that the page is of another month: minutes of June may name days of July."""
         months = [days for days in self._days.values() if is_month(days)]
         own = days_shown_in(f"{row.path} {row.title}" for row in rows[:1]) if months else frozenset()
         return bool(own) and all(own.isdisjoint(days) for days in months)

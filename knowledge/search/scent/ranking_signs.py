@@ -38,10 +38,10 @@ class RankingSigns:
     """The signs of a ranking, measured once. Only `missing` depends on which chunks are shown.
 
     So a score does not depend on the limit and stays the same when an answer is continued. `sharing` pages have the name that is
-    asked for.
+    asked for. `newest` is the page that comes first because the question asks for the newest one, "" if none does.
     """
 
-    def __init__(self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1) -> None:
+    def __init__(self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1, newest: str = "") -> None:
         self._question, self._ranking = question, ranking
         self.signs = ScentSigns(sharing=sharing)
         """Without `missing`."""
@@ -82,6 +82,7 @@ class RankingSigns:
             similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
             is_similar_name=_has_similar_name(question, ranking.rows[best]),
             is_mentioned=best in ranking.mentioned,
+            is_newest=ranking.rows[best].path == newest,
             names_another=bool(ranking.named) and page not in ranking.named,
             compares=question.compares,
             lacks_code=counted.lacks_code(matches),

@@ -26,10 +26,11 @@ class ScentSigns:
     spaces, of which a page that answers often lacks some. `missing`: the question's words that no shown chunk has, rarest
     first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first
-    page among other words, `names_another`: it names others and not this one. `compares`: it asks for two things. `lacks_code`:
-    the first page lacks one of the question's distinct words (`DistinctWords`), or all of its numbers. `written`: how many words
-    the question has as it is written, where `words` counts the parts of an identifier. `is_stub`: its
-    text is no sentence. `asked`: the question for a next call, with its certain corrections.
+    page among other words, `names_another`: it names others and not this one. `is_newest`: the first page comes first because the
+    question asks for the newest one. `compares`: it asks for two things. `lacks_code`: the first page lacks one of the question's
+    distinct words (`DistinctWords`), or all of its numbers. `written`: how many words the question has as it is written, where
+    `words` counts the parts of an identifier. `is_stub`: the first page's text is no sentence. `asked`: the question for a next
+    call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -51,6 +52,7 @@ class ScentSigns:
     is_similar_name: bool = False
     is_mentioned: bool = False
     names_another: bool = False
+    is_newest: bool = False
     compares: bool = False
     lacks_code: bool = False
     is_stub: bool = False

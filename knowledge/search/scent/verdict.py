@@ -95,13 +95,13 @@ def score_of(signs: ScentSigns) -> float:
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
     # page has as much of the words, it may be that one.
     is_level = signs.by_both and signs.lead <= LEVEL
-    is_elsewhere = signs.names_another or signs.lacks_code or signs.compares
+    is_elsewhere = signs.names_another or signs.lacks_code or signs.compares or signs.is_newest
     is_unsure = signs.is_stub or is_elsewhere or is_level or (not signs.title and (signs.words == 1 or is_aside))
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near, and so does that it has most of them and both engines
     # rank it first. A page with few words of a short question may be about something else, and one with none has only its nearness in
     # meaning to speak for it.
-    is_named = signs.is_similar_name or signs.is_mentioned
+    is_named = signs.is_similar_name or signs.is_mentioned or signs.is_newest
     is_best_by_all = signs.by_both and signs.agreement == 1 and signs.coverage >= HALF
     least = LOST_BELOW if signs.coverage >= FULL or is_best_by_all or is_named else 0.0
     return round(max(least, min(chance(signs), most)), DIGITS)
@@ -236,6 +236,8 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     """Yield how much of the question the best page has, compared with other pages and by both engines."""
     if signs.is_mentioned or signs.names_another:
         yield f"the question names {'the best' if signs.is_mentioned else 'another'} page"
+    if signs.is_newest:
+        yield "the question asks for the newest page, which this is by its name"
     if signs.compares:
         yield "the question asks for two things"
     yield from _coverage_of(signs)
