@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from statistics import fmean
 
@@ -108,26 +108,30 @@ class RankingSigns:
     def _match(self, seq: int) -> Mapping[str, float]:
         """Return the words of the question that a chunk or the path of its page has, with the weight of the best form."""
         row = self._ranking.rows[seq]
-        known = self._ranking.matches.get(seq)
-        return {**_in_path(self._question, row), **(self._matcher.match(row).words if known is None else known)}
+        found = self._ranking.matches.get(seq)
+        found = self._matcher.match(row).words if found is None else found
+        in_path = _forms_in_path(row.path, row.language)
+        named = [word for word, forms in self._forms.items() if word not in found and not in_path.isdisjoint(forms)]
+        return {**found, **dict.fromkeys(named, 1.0)} if named else found
+
+    @cached_property
+    def _forms(self) -> Mapping[str, Sequence[str]]:
+        doubtful = self._question.doubtful
+        return {
+            term.word: [form for form, _ in term.alternatives]
+            for term in self._question.terms
+            if term.word not in doubtful
+        }
 
     @cached_property
     def _matcher(self) -> TermMatcher:
         return TermMatcher(self._question.terms, dates=self._question.days)
 
 
-def _in_path(question: SearchQuestion, row: ChunkRow) -> Mapping[str, float]:
-    """Return the words of the question that are in the names of a page's file and folders."""
-    named = {
-        form
-        for word in words(row.path)
-        for form in (stem(word, index_language(row.language)), beginning(word, row.language))
-    }
-    return {
-        term.word: 1.0
-        for term in question.terms
-        if term.word not in question.doubtful and any(form in named for form, _ in term.alternatives)
-    }
+@lru_cache(maxsize=4_096)
+def _forms_in_path(path: str, language: str) -> frozenset[str]:
+    read_as = index_language(language)
+    return frozenset(form for word in words(path) for form in (stem(word, read_as), beginning(word, language)) if form)
 
 
 def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
