@@ -383,9 +383,7 @@ class Finder:
         if not (tag := tag_in(query)):
             first = places.lines[0] if places.lines and at is None else None
             return (
-                at_folder(scent, first)
-                if first is not None and first.kind == "directory" and scent.level == "lost"
-                else scent
+                at_folder(first) if first is not None and first.kind == "directory" and scent.level == "lost" else scent
             )
         (spelling,) = await self._known_tags((tag,))
         pages = await self._index.select(Filters(path=place, tags=(spelling,)))

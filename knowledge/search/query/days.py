@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 _HAS_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _MAY_HAVE_DAY = re.compile(
@@ -25,47 +26,19 @@ _BETWEEN = frozenset({"of", "the", "de", "del", "d", "st", "nd", "rd", "th", "er
 DAYS = range(1, 32)
 YEARS = range(2000, 2050)
 """The years that a day without one may be of. In pages of past centuries it is only searched as it is written."""
-_MONTH_BEGINNINGS = frozenset(
-    [
-        "jan",
-        "feb",
-        "fév",
-        "fev",
-        "mar",
-        "mär",
-        "mrt",
-        "avr",
-        "apr",
-        "abr",
-        "mai",
-        "maj",
-        "may",
-        "jun",
-        "jui",
-        "jul",
-        "lug",
-        "aug",
-        "aoû",
-        "ago",
-        "sep",
-        "set",
-        "sie",
-        "oct",
-        "okt",
-        "out",
-        "ott",
-        "paź",
-        "nov",
-        "lis",
-        "déc",
-        "dec",
-        "dez",
-        "dic",
-    ]
-)
+_MONTH_BEGINNINGS = frozenset((
+    "jan", "feb", "fév", "fev", "mar", "mär", "mrt", "avr", "apr", "abr", "mai", "maj", "may", "jun", "jui", "jul", "lug",
+    "aug", "aoû", "ago", "sep", "set", "sie", "oct", "okt", "out", "ott", "paź", "nov", "lis", "déc", "dec", "dez", "dic",
+))  # fmt: skip
 """The first letters of months in common languages: for other words the table of months is not loaded."""
 SHORTEST_MONTH = 3
-_ABBREVIATIONS = frozenset(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"])
+_CLEAR = frozenset((
+    "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "oct", "nov", "dec", "mai", "mei", "maj",
+))  # fmt: skip
+"""Names of months of three letters that are hardly another word, beside a day."""
+_ORDINAL = re.compile(r"(?:st|nd|rd|th|er)\b")
+_ENDS_DATE = re.compile(r"[ \t]*(?:$|[|?!.;,)\n]|:(?!\d))")
+"""What may stand behind two figures that are a year: `1 nov 26` has one, `1 nov 26 guests` and `1 nov 18:30` have none."""
 
 
 def days_in(query: str) -> dict[str, Sequence[str]]:
@@ -103,6 +76,11 @@ def is_month(days: Sequence[str]) -> bool:
     return len(days) > 1 and days[0][: len("2026-11")] == days[-1][: len("2026-11")]
 
 
+def is_of_any_year(days: Sequence[str]) -> bool:
+    """Return whether the days of a date are the same day of many years, because it has none."""
+    return len(days) > 1 and days[0][: len("2026")] != days[-1][: len("2026")]
+
+
 def other_names_of_month(word: str) -> Sequence[str]:
     """Return the names of the month that begin `word` or that `word` begins: `oct` for `october`, and the other way round."""
     if word[:SHORTEST_MONTH] not in _MONTH_BEGINNINGS:
@@ -124,12 +102,13 @@ def _in_words(query: str) -> Iterator[tuple[str, Sequence[str]]]:
 
     tokens = [token for token in _TOKEN.finditer(query) if token[0].casefold() not in _BETWEEN]
     texts = ["", "", *(token[0] for token in tokens), "", ""]
+    used = -1
     for at, token in enumerate(tokens):
         month = MONTHS_IN_DATES.get(token[0].casefold())
         if month is None:
             continue
         is_clear = _is_clear_month(token[0])
-        before, after, then = texts[at + 1], texts[at + 3], texts[at + 4]
+        before, after, then = texts[at + 1] if at - 1 > used else "", texts[at + 3], texts[at + 4]
         first, last, days = at, at + 1, list[str]()
         if _is_day(before) and _is_year(after):
             first, days = at - 1, _days(after, month, before)
@@ -137,21 +116,32 @@ def _in_words(query: str) -> Iterator[tuple[str, Sequence[str]]]:
             last, days = at + 2, _days(then, month, after)
         elif _is_year(before) and _is_day(after):
             first, last, days = at - 1, at + 1, _days(before, month, after)
-        elif (is_clear or token[0] == "may") and _is_day(before) and _is_short_year(after):
-            first, last, days = at - 1, at + 1, _days(f"20{after}", month, before)
+        elif (
+            (is_clear or token[0] == "may")
+            and _is_day(before)
+            and _is_short_year(query, token, tokens[at + 1 : at + 2])
+        ):
+            first, days = at - 1, _days(f"20{after}", month, before)
         elif is_clear and (_is_day(before) or _is_day(after)):
-            is_first = _is_day(before)
-            first, last = (at - 1, at) if is_first else (at, at + 1)
-            days = [day for year in YEARS for day in _days(str(year), month, before if is_first else after)]
+            first, last = (at - 1, at) if _is_day(before) else (at, at + 1)
+            days = list(_days_of_any_year(month, int(before if _is_day(before) else after)))
         elif _is_year(after):
             days = [f"{after}-{month:02}-{day:02}" for day in DAYS]
         if days:
-            yield query[tokens[first].start() : tokens[last].end()], days
+            used, end = last, tokens[last].end()
+            ordinal = _ORDINAL.match(query, end)
+            yield query[tokens[first].start() : ordinal.end() if ordinal else end], days
+
+
+@lru_cache(maxsize=366)
+def _days_of_any_year(month: int, day: int) -> Sequence[str]:
+    return [one for year in YEARS for one in _days(str(year), month, str(day))]
 
 
 def _is_clear_month(written: str) -> bool:
     """Return whether it is hardly another word: `3 out of 5` has no month, and *step 3 may fail* neither."""
-    return written != "may" and (len(written) > SHORTEST_MONTH or written.capitalize() in _ABBREVIATIONS)
+    folded = written.casefold()
+    return written == "May" if folded == "may" else len(folded) > SHORTEST_MONTH or folded in _CLEAR
 
 
 def _is_day(text: str) -> bool:
@@ -162,8 +152,12 @@ def _is_year(text: str) -> bool:
     return _HAS_YEAR.fullmatch(text) is not None
 
 
-def _is_short_year(text: str) -> bool:
-    return text.isdecimal() and len(text) == 2
+def _is_short_year(query: str, month: re.Match[str], following: Sequence[re.Match[str]]) -> bool:
+    """Return whether two figures behind a month are a year."""
+    if not following or not (following[0][0].isdecimal() and len(following[0][0]) == 2):
+        return False
+    between = query[month.end() : following[0].start()]
+    return between in (" ", ". ", "-", "/") and _ENDS_DATE.match(query, following[0].end()) is not None
 
 
 def _days(year: str, month: str | int, day: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.search.query.analysis import words
-from knowledge.search.query.days import is_month
+from knowledge.search.query.days import is_month, is_of_any_year
 from knowledge.search.query.names import LONGEST_NAME, other_spellings
 from knowledge.search.query.question import SearchQuestion
 from knowledge.state.document_names import number_key
@@ -18,8 +18,6 @@ MOST_MENTIONED = 3
 MOST_LOOKED_UP = 20
 """The most pages and sections of one name that are looked at, those outside the scope of the search included."""
 MOST_NUMBERED = 3
-MOST_READINGS = 2
-"""Days that a date with a year may be: the month of 3/4/2026 is the third or the fourth."""
 YEAR_LETTERS, MONTH_LETTERS = len("2026"), len("2026-05-")
 _NUMBERED = re.compile(
     r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
@@ -76,7 +74,7 @@ async def _of_days(index: IndexStore, days: Sequence[str]) -> frozenset[int]:
     if is_month(days):
         shared = {days[0][:MONTH_LETTERS]}
     else:
-        shared = {day[YEAR_LETTERS:] for day in days} if len(days) > MOST_READINGS else set(days)
+        shared = {day[YEAR_LETTERS:] for day in days} if is_of_any_year(days) else set(days)
     paths: set[str] = set()
     for part in shared:
         holding = await index.paths(contains=part, limit=MOST_LOOKED_UP)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
@@ -37,6 +37,8 @@ from knowledge.state.ports import IndexPosition, IndexStore
 MOST_TERMS = 48
 """The most distinct words that are searched. Of a longer question, such as a pasted log, the rarest words are
 searched."""
+MOST_DATES = 3
+"""The most dates that are searched as days; each may be fifty, of as many years."""
 LIKELY = 0.5
 """The probability from which a correction decides what kind of word was misspelt."""
 ENGLISH, FRENCH = "en", "fr"
@@ -57,8 +59,6 @@ _VERSUS = re.compile(r"(?<=\w)\s+(?:vs\.?|versus)\s+(?!code\b)(?=\w)")
 """Between two things that are compared, and not the name of an editor."""
 _ABOUT = re.compile(r"について[のは]?|に関(?:する|して)|とは(?=[?\uff1f]?\s*$)")
 """*About*, and *what is*, in Japanese: of the letters of an unspaced script, these would be rare words."""
-_HOW_MANY = re.compile(r"\bhow\s+(?:many|much|often)\b", re.IGNORECASE)
-"""In English it takes two words to ask for a number; `many` alone says something: *many to many relations*."""
 _MONTH_OF_MAY = re.compile(
     r"\b(?:in|of|from|for|since|until|till|by|during|last|this|next|early|late|mid)[\s-]+may\b", re.IGNORECASE
 )
@@ -123,8 +123,8 @@ class Questions:
 
     async def ask(self, query: str) -> SearchQuestion:
         """Return the parsed question; looks up its words in the index."""
-        groups = _without_lone_kana(word_groups(_without_asking(query)))
-        days = days_in(query)
+        groups = _without_lone_kana(word_groups(_ABOUT.sub(" ", _VERSUS.sub(" ", query))))
+        days = dict(islice(days_in(query).items(), MOST_DATES))
         asked = list(dict.fromkeys(word for group in groups for word in group))
         documents = await self._languages()
         gap = None
@@ -234,11 +234,6 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
-
-
-def _without_asking(query: str) -> str:
-    """Return `query` without phrases that only ask or compare."""
-    return _HOW_MANY.sub("how", _ABOUT.sub(" ", _VERSUS.sub(" ", query)))
 
 
 def _is_month_of_may(query: str, days: Iterable[str]) -> bool:

@@ -556,7 +556,7 @@ def boost_coverage(
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
     rest = [term.word for term in question.terms if term.word not in mentions.words]
-    mentioned = _meant(ranking, matches, rest)
+    mentioned = _meant(ranking, matches, rest, of_days=mentions.of_days)
     doc_of = {seq: ranking.rows[seq].doc for seq in matches}
     # A page of the day that has little of the question is not the page that was meant.
     other = mentions.of_days - {doc_of[seq] for seq in mentioned}
@@ -586,10 +586,13 @@ def boost_coverage(
     )
 
 
-def _meant(ranking: Ranking, matches: Mapping[int, ChunkMatch], rest: Sequence[str]) -> frozenset[int]:
+def _meant(
+    ranking: Ranking, matches: Mapping[int, ChunkMatch], rest: Sequence[str], *, of_days: frozenset[int]
+) -> frozenset[int]:
     """Return the chunks of mentioned pages that have at least half as much of the `rest` of the question as any other page's.
 
-    *Why does python 3 fail to sort* is not about `python/03-lists.md` if a page says why sorting fails.
+    *Why does python 3 fail to sort* is not about `python/03-lists.md` if a page says why sorting fails. But what *happened on 9 March*
+    is on the page of that day (`of_days`), whether it has the word or not.
     """
     if not ranking.mentioned:
         return frozenset()
@@ -603,4 +606,5 @@ def _meant(ranking: Ranking, matches: Mapping[int, ChunkMatch], rest: Sequence[s
     docs = frozenset(doc_of[seq] for seq in ranking.mentioned if seq in shares)
     others = max((share for seq, share in shares.items() if doc_of[seq] not in docs), default=0.0)
     meant = {doc for doc in docs if 2 * max(share for seq, share in shares.items() if doc_of[seq] == doc) >= others}
+    meant |= docs & of_days if len(rest) <= 1 else set()
     return frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) in meant)

@@ -16,6 +16,7 @@ from knowledge.state.ports import ChunkRow
 
 SCATTERED = 0.25
 """How much of an identifier a page has that has all its parts, but not together."""
+_HOW_MANY = re.compile(r"\bhow\s+(many|much|often|long)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
 
 
@@ -25,6 +26,7 @@ class CountedWords:
     def __init__(self, question: SearchQuestion, rows: Sequence[ChunkRow]) -> None:
         known, self._asked, self._doubtful = question.known, question.asked, question.doubtful
         self._distinct = DistinctWords(question, rows)
+        self._of_how_many = {word.casefold() for word in _HOW_MANY.findall(question.to_embed)}
         unknown_identifiers = self._distinct.unknown_identifiers
         self._scattered = {word.terms for word in unknown_identifiers if not word.is_together_in(map(text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""
@@ -86,7 +88,8 @@ class CountedWords:
         found = dict.fromkeys(distinct, 1.0)
         for word in self._asked:
             # Words that only help to ask are not worth a word, unless the question consists of them.
-            if is_stop_word(word.terms[0], USUAL_LANGUAGES) and len(self._asked) > 1:
+            only_asks = is_stop_word(word.terms[0], USUAL_LANGUAGES) or word.terms[0] in self._of_how_many
+            if only_asks and len(self._asked) > 1:
                 continue
             if lacking := word.lacking(there):
                 rarest = max(self.rarity[terms] for terms in word.counted if share_of(terms, there) < 1)

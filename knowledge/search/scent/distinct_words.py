@@ -6,23 +6,34 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from knowledge.search.query.analysis import is_stop_word, words
-from knowledge.search.query.days import days_shown_in, is_month
+from knowledge.search.query.asked_words import AskedWord
+from knowledge.search.query.days import days_shown_in, is_month, is_of_any_year
 from knowledge.search.query.question import SearchQuestion
 from knowledge.state.ports import ChunkRow
 
 GERMAN = "de"
 _UNDERSCORE = re.compile(r"\w_\w")
-_LOOKS_LIKE_CODE = re.compile(r"[^\W\d_]{2}[_.][^\W\d_]{2}")
-_LABEL = re.compile(r"(?<=[^\W_] )(?!I\b)([A-Z])(?![\w'\u2019.+#&-])")
-"""A letter that tells things of one name apart: *house C*, *plan B*."""
+_LOOKS_LIKE_CODE = re.compile(
+    r"(?!.*\.(?:js|ts|io|ai|com|org|net|de)$)(?![a-z]+\.[A-Z][a-z]*$).*[^\W\d_]{2}[_.][^\W\d_]{2}", re.DOTALL
+)
+"""Not *Node.js*, a domain, or two sentences without a space between them."""
+_LABEL = re.compile(r"(?<=[^\W_] )(?!I\b)([B-Z]|A(?=\W*$))(?![\w'\u2019.+#&-])(?! [A-Z])")
+"""A letter that tells things of one name apart: *house C*, *plan B*. No article, and no initial between names."""
+_BEGINS_SENTENCE = re.compile(r"(?:^|[.!?:;\u2026\u00bf\u00a1\"\u201c\u201e\u00ab(])\s*$")
+_UNTIL = re.compile(
+    r"\b(?:until|till|by|before|after|since|bis|vor|nach|seit|avant|apr\u00e8s|depuis|hasta|antes|desde)\s+(?:end of\s+)?$",
+    re.IGNORECASE,
+)
 
 
 class DistinctWords:
     """Codes, identifiers, names, labels, dates and particles of a question, and which of them the passages `rows` of a page lack."""
 
     def __init__(self, question: SearchQuestion, rows: Sequence[ChunkRow]) -> None:
-        self._asked, self._days, self._known = question.asked, question.days, question.known
-        self._of_dates = frozenset((*self._days, *(word for said in self._days for word in said.split())))
+        self._asked, self._known = question.asked, question.known
+        # `march 20 km` may be no date. Only its place in a path tells, so a day without a year lacks nowhere.
+        self._days = {said: days for said, days in question.days.items() if not is_of_any_year(days)}
+        self._of_dates = frozenset((*question.days, *(word for said in question.days for word in said.split())))
         # Where all is in capitals, they say nothing.
         shouts = question.to_embed.isupper()
         self._codes = [
@@ -40,22 +51,25 @@ class DistinctWords:
         ]
         texts = [_named_text_of(row) for row in rows]
         self._lacking_days = self._days_not_in(texts)
+        shown = days_shown_in(texts) if question.days else frozenset()
+        self.of_days_shown = frozenset(
+            word for said, days in question.days.items() if not shown.isdisjoint(days) for word in words(said)
+        )
+        """The words of the dates that the page shows, which may be in its path only."""
         self._lacking_words = [word for word in self._codes if not word.is_code_in(texts)]
-        like_code = (word for word in self.unknown_identifiers if _LOOKS_LIKE_CODE.search(word.written))
+        like_code = (word for word in self.unknown_identifiers if _LOOKS_LIKE_CODE.match(word.written))
         self._lacking_words += [
-            word for word in (*self._known_identifiers, *like_code) if not word.is_together_in(map(text_of, rows))
+            word for word in (*self._known_identifiers, *like_code) if not word.is_together_in(texts)
         ]
+        is_title = _is_title(question.to_embed)
+        if not is_title and not _may_be_german(question):
+            self._lacking_words += self._unknown_names(question.to_embed)
+        labels = [] if is_title else _LABEL.findall(question.to_embed)
         self._lacks_others = (
-            self._is_of_another_month(rows)
-            or self._has_unknown_name(question)
-            or any(not _has_label(texts, label) for label in ([] if shouts else _LABEL.findall(question.to_embed)))
+            self._is_of_another_month(question.to_embed, rows)
+            or any(not _has_label(rows, label) for label in labels)
             or any(not _has_particle(texts, verb, particle) for verb, particle in question.verbs)
         )
-
-    @property
-    def of_days_shown(self) -> frozenset[str]:
-        """The words of the dates that the page shows, which may be in its path only."""
-        return frozenset(word for said in self._days if said not in self._lacking_days for word in words(said))
 
     def are_lacking(self, matches: Sequence[Mapping[str, float]]) -> bool:
         """Return whether the page lacks any of them; `matches` are the words of the question that its passages have."""
@@ -70,7 +84,7 @@ class DistinctWords:
         names = [
             word.written
             for word in (*self.unknown_identifiers, *self._known_identifiers)
-            if word.terms[0] not in there and not word.is_together_in(map(text_of, rows))
+            if word.terms[0] not in there and not word.is_together_in(texts)
         ]
         return days, [*names, *(word.written for word in self._codes if not word.is_code_in(texts))]
 
@@ -85,23 +99,28 @@ class DistinctWords:
         shown = days_shown_in(texts)
         return [said for said, days in self._days.items() if shown.isdisjoint(days)]
 
-    def _is_of_another_month(self, rows: Sequence[ChunkRow]) -> bool:
-        """Return whether path or title say that the page is of another month: minutes of June may name days of July."""
-        months = [days for days in self._days.values() if is_month(days)]
+    def _is_of_another_month(self, asked: str, rows: Sequence[ChunkRow]) -> bool:
+        """Return whether path or title say that the page is of another month: minutes of June may name days of July.
+
+        Not if the question asks what is until then, or since then.
+        """
+        months = [
+            days for said, days in self._days.items() if is_month(days) and not _UNTIL.search(asked.partition(said)[0])
+        ]
         own = days_shown_in(f"{row.path} {row.title}" for row in rows[:1]) if months else frozenset()
         return bool(own) and all(own.isdisjoint(days) for days in months)
 
-    def _has_unknown_name(self, question: SearchQuestion) -> bool:
-        """Return whether the question has a name that no page has, such as *Business* of *limits of the Business plan*."""
-        unknown = any(
-            word.written.istitle()
+    def _unknown_names(self, asked: str) -> list[AskedWord]:
+        """Return the names within the sentence that no page has, such as *Business* of *limits of the Business plan*."""
+        return [
+            word
+            for word in self._asked
+            if word.written.istitle()
             and len(word.terms) == 1
             and word.terms[0] not in self._known
             and not self.is_of_a_date(word.written)
-            for word in self._asked
-            if not question.to_embed.startswith(word.written)
-        )
-        return unknown and not _may_be_german(question) and not _is_title(question.to_embed)
+            and not _BEGINS_SENTENCE.search(asked.partition(word.written)[0])
+        ]
 
 
 def text_of(row: ChunkRow) -> str:
@@ -125,8 +144,10 @@ def _is_title(text: str) -> bool:
     return 2 * sum(word[0].isupper() for word in written) > len(written)
 
 
-def _has_label(texts: Iterable[str], label: str) -> bool:
-    return any(re.search(rf"(?<!\w){label}(?!\w)", text) for text in texts)
+def _has_label(rows: Iterable[ChunkRow], label: str) -> bool:
+    """Return whether a passage has the letter alone, or the path of its page in any case."""
+    alone = rf"(?<![^\W_]){label}(?![^\W_])"
+    return any(re.search(alone, text_of(row)) or re.search(alone, row.path, re.IGNORECASE) for row in rows)
 
 
 def _has_particle(texts: Iterable[str], verb: str, particle: str) -> bool:

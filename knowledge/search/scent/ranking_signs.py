@@ -29,6 +29,8 @@ LEAD_ALONE, GAP_ALONE = 0.3, 0.5
 """What `lead` and `gap` usually are if the first page answers. They count by coverage if it was searched alone."""
 BEHIND = 5
 """The score of the page at this index of the ranking by words is compared with the first one's (`ScentSigns.gap`)."""
+OF_FOLDER = 0.5
+"""How much of a word a page has that only stands in the name of its folder, as in that of many pages."""
 FEWEST_SAID = 4
 """Words that a text needs to say anything."""
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
@@ -110,9 +112,13 @@ class RankingSigns:
         row = self._ranking.rows[seq]
         found = self._ranking.matches.get(seq)
         found = self._matcher.match(row).words if found is None else found
-        in_path = _forms_in_path(row.path, row.language)
-        named = [word for word, forms in self._forms.items() if word not in found and not in_path.isdisjoint(forms)]
-        return {**found, **dict.fromkeys(named, 1.0)} if named else found
+        folders, name = _forms_in_path(row.path, row.language)
+        in_path = {
+            word: 1.0 if not name.isdisjoint(forms) else OF_FOLDER
+            for word, forms in self._forms.items()
+            if word not in found and not (name.isdisjoint(forms) and folders.isdisjoint(forms))
+        }
+        return {**found, **in_path} if in_path else found
 
     @cached_property
     def _forms(self) -> Mapping[str, Sequence[str]]:
@@ -129,9 +135,15 @@ class RankingSigns:
 
 
 @lru_cache(maxsize=4_096)
-def _forms_in_path(path: str, language: str) -> frozenset[str]:
+def _forms_in_path(path: str, language: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the terms of the words in the names of a page's folders, and in the name of its file."""
     read_as = index_language(language)
-    return frozenset(form for word in words(path) for form in (stem(word, read_as), beginning(word, language)) if form)
+    parts = path.rpartition("/")[0], path.rpartition("/")[2]
+    folders, name = (
+        frozenset(form for word in words(part) for form in (stem(word, read_as), beginning(word, language)) if form)
+        for part in parts
+    )
+    return folders, name
 
 
 def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:

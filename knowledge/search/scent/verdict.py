@@ -208,11 +208,9 @@ def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) 
     return Scent(scent.level, reason, f"kb_read({place.path!r})")
 
 
-def at_folder(scent: Scent, folder: MapEntry) -> Scent:
-    """Return the scent of a lost answer to a question that has the name of a folder: the next call is the folder's map."""
-    return Scent(
-        "partial", f"the question names the folder {folder.path!r}; {scent.reason}", f"kb_map({folder.path!r})"
-    )
+def at_folder(folder: MapEntry) -> Scent:
+    """Return the scent of an answer that is lost, to a question that has the name of a folder: the next call is the folder's map."""
+    return Scent("partial", f"the question names the folder {folder.path!r}", f"kb_map({folder.path!r})")
 
 
 def at_tag(scent: Scent, tag: str, pages: int) -> Scent:
