@@ -79,11 +79,9 @@ async def _of_days(index: IndexStore, days: Sequence[str]) -> frozenset[int]:
     for part in shared:
         holding = await index.paths(contains=part, limit=MOST_LOOKED_UP)
         paths.update(path for path in holding if any(day in path for day in days))
-    return (
-        await index.select(Filters(paths=tuple(paths))) or frozenset()
-        if 0 < len(paths) < MOST_LOOKED_UP
-        else frozenset()
-    )
+    if not 0 < len(paths) < MOST_LOOKED_UP:
+        return frozenset()
+    return await index.select(Filters(paths=tuple(paths))) or frozenset()
 
 
 def _numbered_in(query: str) -> Sequence[str]:

@@ -17,7 +17,8 @@ BEST_PAGES = 4
 MOST_OF_THEM = 3
 FEWEST = 3
 """Pages with a date, a version or a number in their name that a folder must have."""
-MOST_PAGES = 5_000
+MOST_PAGES = 20_000
+"""Of a folder with more pages none is looked for."""
 WORDS_BEHIND = 2
 """Words behind *latest* of which one must be in the page's title or path: *latest annual report*."""
 _NEWEST = frozenset((
@@ -50,7 +51,7 @@ async def find_newest(index: IndexStore, question: SearchQuestion, ranking: Rank
     common = [folder for folder in folders if folders.count(folder) >= MOST_OF_THEM]
     for folder in dict.fromkeys((*folders[:1], *common)):
         paths = await index.paths(prefix=f"{folder}/" if folder else "", limit=MOST_PAGES)
-        newest = newest_of(path for path in paths if within(path, place))
+        newest = newest_of(path for path in paths if within(path, place)) if len(paths) < MOST_PAGES else ""
         page = await index.document(newest) if newest else None
         if page is not None and _has_word_of(question, asked, f"{page.path} {page.title}", page.language):
             return page.path
@@ -89,7 +90,7 @@ def _folder_of(path: str) -> str:
 
 
 def _has_word_of(question: SearchQuestion, asked: Collection[str], name: str, language: str) -> bool:
-    forms = {form for term in question.terms if term.word in asked for form, _ in term.alternatives}
+    forms = {form for term in question.terms if term.word in asked for form, _ in term.alternatives if form}
     return any(
         not forms.isdisjoint({stem(word, index_language(language)), beginning(word, language)}) for word in words(name)
     )

@@ -50,8 +50,8 @@ class DistinctWords:
             word for word in self._asked if _UNDERSCORE.search(word.written) and word.terms[0] in self._known
         ]
         texts = [_named_text_of(row) for row in rows]
-        self._lacking_days = self._days_not_in(texts)
         shown = days_shown_in(texts) if question.days else frozenset()
+        self._lacking_days = self._days_not_among(shown)
         self.of_days_shown = frozenset(
             word for said, days in question.days.items() if not shown.isdisjoint(days) for word in words(said)
         )
@@ -80,7 +80,8 @@ class DistinctWords:
     def missing(self, there: Mapping[str, float], rows: Sequence[ChunkRow]) -> tuple[Sequence[str], Sequence[str]]:
         """Return the dates, and the codes and identifiers, as written, that neither are among the terms `there` nor in `rows`."""
         texts = [_named_text_of(row) for row in rows]
-        days = [said for said in self._days_not_in(texts) if said not in there]
+        shown = days_shown_in(texts) if self._days else frozenset()
+        days = [said for said in self._days_not_among(shown) if said not in there]
         names = [
             word.written
             for word in (*self.unknown_identifiers, *self._known_identifiers)
@@ -92,11 +93,8 @@ class DistinctWords:
         """Return whether it is a date of the question or a part of one, which is named as a whole."""
         return written in self._of_dates
 
-    def _days_not_in(self, texts: Iterable[str]) -> Sequence[str]:
-        """Return the dates of the question that the texts have in no form."""
-        if not self._days:
-            return ()
-        shown = days_shown_in(texts)
+    def _days_not_among(self, shown: frozenset[str]) -> Sequence[str]:
+        """Return the dates of the question of which none of the days is shown."""
         return [said for said, days in self._days.items() if shown.isdisjoint(days)]
 
     def _is_of_another_month(self, asked: str, rows: Sequence[ChunkRow]) -> bool:

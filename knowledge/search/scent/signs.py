@@ -41,7 +41,7 @@ class ScentSigns:
     title: float = 0.0
     unknown: float = 0.0
     words: int = 0
-    written: int = 99
+    written: int = 0
     exact: bool = False
     sharing: int = 1
     by_both: bool = True

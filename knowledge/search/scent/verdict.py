@@ -89,7 +89,7 @@ def score_of(signs: ScentSigns) -> float:
     if signs.exact:
         # Whatever has the requested name is what was requested; if several have it, each may be.
         return round(max(NAMED / signs.sharing, LOST_BELOW), DIGITS)
-    says_more = signs.is_unspaced or min(signs.words, signs.written) > FEW_WORDS
+    says_more = signs.is_unspaced or min(signs.words, signs.written or signs.words) > FEW_WORDS
     covers = signs.coverage >= HALF or (says_more and signs.coverage)
     is_aside = signs.is_section and signs.pairs < FEW_PAIRS and signs.coverage < MOST_COVERED
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
