@@ -198,7 +198,8 @@ class Finder:
             places = await self._places.find(
                 query, names, near, directory=place, languages=languages, spoken=question.spoken
             )
-        ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names))
+        # A continued answer showed that page before.
+        ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
         sharing_name = max(sharing(names), places.pages_sharing)
         measured = RankingSigns(question, ranking, sharing=sharing_name, newest=newest)
         fresh = _unseen(seen, ranking, is_sure=measured.is_sure)
@@ -344,6 +345,7 @@ class Finder:
             rows=rows,
             scores={**ranking.scores, seq: 1.0},
             exact=ranking.exact | {seq} if named else ranking.exact,
+            newest=None if named else seq,
         )
 
     async def _ranked(

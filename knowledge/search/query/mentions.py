@@ -18,7 +18,7 @@ MOST_MENTIONED = 3
 MOST_LOOKED_UP = 20
 """The most pages and sections of one name that are looked at, those outside the scope of the search included."""
 MOST_NUMBERED = 3
-YEAR_LETTERS, MONTH_LETTERS = len("2026"), len("2026-05-")
+YEAR_LETTERS, MONTH_LETTERS = len("2026"), len("2026-05")
 _NUMBERED = re.compile(
     r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
     re.IGNORECASE,
@@ -72,13 +72,18 @@ async def find_mentions(
 async def _of_days(index: IndexStore, days: Sequence[str]) -> frozenset[int]:
     """Return the documents whose paths have one of the days; none if there are many."""
     if is_month(days):
-        shared = {days[0][:MONTH_LETTERS]}
+        month = days[0][:MONTH_LETTERS]
+        holding = await index.paths(contains=month, limit=MOST_LOOKED_UP)
+        # A page of the month itself (`2026-02 rent.md`) before those of its days.
+        whole = re.compile(rf"{month}(?!-?\d)")
+        paths = {path for path in holding if whole.search(path)} or {
+            path for path in holding if any(day in path for day in days)
+        }
     else:
-        shared = {day[YEAR_LETTERS:] for day in days} if is_of_any_year(days) else set(days)
-    paths: set[str] = set()
-    for part in shared:
-        holding = await index.paths(contains=part, limit=MOST_LOOKED_UP)
-        paths.update(path for path in holding if any(day in path for day in days))
+        paths = set()
+        for part in {day[YEAR_LETTERS:] for day in days} if is_of_any_year(days) else days:
+            holding = await index.paths(contains=part, limit=MOST_LOOKED_UP)
+            paths.update(path for path in holding if any(day in path for day in days))
     if not 0 < len(paths) < MOST_LOOKED_UP:
         return frozenset()
     return await index.select(Filters(paths=tuple(paths))) or frozenset()

@@ -29,6 +29,7 @@ MOST_LISTED, MOST_LISTED_BY_SERVER = 10_000, 1_000
 """Results requested for each word alone, so that the explained hits are among them."""
 DIGITS = 4
 EXACT, PRESENT, NEIGHBOURS, VERBATIM = "exact name", "words present", "neighbours", "as written"
+NEWEST = "newest page"
 MENTIONED = "mentioned"
 BY_WORDS, BY_MEANING = "place by words", "place by meaning"
 RERANKED = "place by reranker"
@@ -214,6 +215,8 @@ class Explainer:
     def parts(self, seq: int) -> dict[str, float]:
         """Return what each part added to the rank score of a chunk, without zeros. The parts add up to the score."""
         ranking, made = self._ranking, self._ranking.made
+        if seq == ranking.newest:
+            return {NEWEST: 1.0}
         if seq in ranking.exact or made is None:
             return {EXACT: 1.0} if seq in ranking.exact else {}
         if made.signals is not None:
@@ -343,6 +346,8 @@ class Explainer:
         path, score, theirs = rows[next_].path, scores.get(next_, 0.0), self.parts(next_)
         if seq in self._ranking.exact:
             return f"above {path} because its name matches the question"
+        if seq == self._ranking.newest:
+            return f"above {path} because by its name it is the newest page"
         ahead = {part: value - theirs.get(part, 0.0) for part, value in one.parts.items()}
         best = next(best for best in self._ranking.ranked if rows[best].doc == rows[seq].doc)
         if best != seq:
@@ -395,6 +400,7 @@ def _plain(part: str) -> str:
         BY_WORDS: "its place by words",
         BY_MEANING: "its place by meaning",
         EXACT: "its name, which matches the question",
+        NEWEST: "its name, by which it is the newest page",
         RERANKED: "its place in the order of the reranker",
     }[part]
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
-from itertools import islice
+from collections.abc import Collection, Iterable, Sequence
 
 from knowledge.pages.paths import parent, within, without_suffix
-from knowledge.search.query.analysis import beginning, index_language, is_stop_word, stem, words
+from knowledge.search.query.analysis import beginning, index_language, stem, words
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
 from knowledge.state.ports import IndexStore
@@ -19,8 +18,6 @@ FEWEST = 3
 """Pages with a date, a version or a number in their name that a folder must have."""
 MOST_PAGES = 20_000
 """Of a folder with more pages none is looked for."""
-WORDS_BEHIND = 2
-"""Words behind *latest* of which one must be in the page's title or path: *latest annual report*."""
 _NEWEST = frozenset((
     "latest", "newest", "last", "neueste", "neuester", "neuestes", "neuesten", "letzte", "letzter", "letztes", "letzten",
     "dernier", "dernière", "derniers", "dernières", "último", "última", "últimos", "últimas", "ultimo", "ultima", "ultimi",
@@ -28,10 +25,17 @@ _NEWEST = frozenset((
     "последнее", "последние", "последнюю",
 ))  # fmt: skip
 _MOST_RECENT = re.compile(r"\bmost recent\b", re.IGNORECASE)
-_DATE = re.compile(r"(?<!\d)((?:19|20)\d\d-\d\d(?:-\d\d)?)(?!\d)")
+_OTHER_SENSE = re.compile(
+    r"\b(?:at last|last\s+(?:but|names?|week|month|year|night|time|one)|to last|not the last|before|after|since)\b",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?!\d)")
+_DAY_FIRST = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)(?!\d)")
 _VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)(?![\w.]*\d)")
 _NUMBER = re.compile(r"^(?!\d+$)(?:[^\W\d_]+[-_ ])?(\d+)(?!\d)")
 """The number of a page, such as `adr-0014` or `0014-use-queues`; a name that is only a number says nothing."""
+_DIGITS = re.compile(r"\d+")
+_NO_MEMBER = re.compile(r"template|vorlage|modèle|plantilla|modello|index|readme", re.IGNORECASE)
 _MARKS = "?!.,:;\"'()"
 _OF_A_PERIOD = re.compile(r"[\d-]+")
 """The name of a folder for a year or a month."""
@@ -40,45 +44,70 @@ _OF_A_PERIOD = re.compile(r"[\d-]+")
 async def find_newest(index: IndexStore, question: SearchQuestion, ranking: Ranking, *, place: str = "") -> str:
     """Return the path of the newest page, below `place`, of the folder that a question is about; "" if it asks for no newest page.
 
-    The folder is that of the first page, or one from which most of the best pages are. The newest page must have one of the words
-    behind *latest* in its title or path: *the last registered address* is about no page of a series.
+    The folder is that of the first page, or one from which most of the best pages are. The newest page must have all other words of
+    the question in its title or path: which page about hiring is the *latest minutes about hiring* does not stand in a name.
     """
-    asked = words_behind_newest(question.to_embed)
-    if not asked:
+    others = words_beside_newest(question)
+    if not others:
         return ""
     best = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:BEST_PAGES]
     folders = [_folder_of(path) for path in best]
     common = [folder for folder in folders if folders.count(folder) >= MOST_OF_THEM]
     for folder in dict.fromkeys((*folders[:1], *common)):
         paths = await index.paths(prefix=f"{folder}/" if folder else "", limit=MOST_PAGES)
-        newest = newest_of(path for path in paths if within(path, place)) if len(paths) < MOST_PAGES else ""
+        members = [path for path in paths if within(path, folder) and within(path, place)]
+        newest = newest_of(members) if len(paths) < MOST_PAGES else ""
         page = await index.document(newest) if newest else None
-        if page is not None and _has_word_of(question, asked, f"{page.path} {page.title}", page.language):
+        if page is not None and _has_all(others, f"{page.path} {page.title}", page.language):
             return page.path
     return ""
 
 
-def words_behind_newest(query: str) -> frozenset[str]:
-    """Return the words that say of what the newest is asked for; none if a question does not ask for the newest of anything."""
+def words_beside_newest(question: SearchQuestion) -> Sequence[Collection[str]]:
+    """Return the terms of each other word of a question for the newest of something; none if it asks for none, or for a date."""
     # Not by `words`: `lastRegisteredEmail` asks for nothing.
-    asked = _MOST_RECENT.sub(" latest ", query).split()
-    at = next((at for at, word in enumerate(asked) if word.strip(_MARKS).casefold() in _NEWEST), None)
-    telling = (word for word in words(" ".join(asked[at + 1 :])) if not is_stop_word(word)) if at is not None else ()
-    return frozenset(islice(telling, WORDS_BEHIND))
+    written = _MOST_RECENT.sub(" latest ", question.to_embed)
+    asks = {word.strip(_MARKS).casefold() for word in written.split()} & _NEWEST
+    if not asks or question.days or _OTHER_SENSE.search(written):
+        return ()
+    left_out = asks | {"recent"}
+    return [{form for form, _ in term.alternatives if form} for term in question.terms if term.word not in left_out]
 
 
 def newest_of(paths: Iterable[str]) -> str:
-    """Return the path whose file name has the latest date; without dates, the highest version or number; "" if few names have one."""
+    """Return the path whose file name has the latest date; without dates, the highest version or number; "" if that is not clear.
+
+    It is not if few names have one, two have the same, or folders for years or months have names without a year.
+    """
     names = {path: without_suffix(path.rpartition("/")[2]) for path in paths}
-    for pattern in (_DATE, _VERSION, _NUMBER):
-        found = {path: _key(said[1]) for path, name in names.items() if (said := pattern.search(name))}
+    names = {path: name for path, name in names.items() if not _NO_MEMBER.search(name)}
+    for key_of in (_date_of, _version_of, _number_of):
+        found = {path: key for path, name in names.items() if (key := key_of(name))}
         if len(found) >= FEWEST and 2 * len(found) > len(names):
-            return max(found, key=lambda path: (found[path], path))
+            newest = max(found, key=lambda path: found[path])
+            is_shared = sum(key == found[newest] for key in found.values()) > 1
+            lacks_year = key_of is not _date_of and any(
+                _OF_A_PERIOD.fullmatch(part) for part in parent(newest).split("/")
+            )
+            return "" if is_shared or lacks_year else newest
     return ""
 
 
-def _key(written: str) -> list[int]:
-    return [int(part) for part in re.split(r"[.-]", written)]
+def _date_of(name: str) -> list[int]:
+    if said := _DATE.search(name):
+        return [int(part) for part in said.groups(default="0")]
+    said = _DAY_FIRST.search(name)
+    return [int(said[3]), int(said[2]), int(said[1])] if said else []
+
+
+def _version_of(name: str) -> list[int]:
+    said = _VERSION.search(name)
+    return [int(part) for part in said[1].split(".")] if said else []
+
+
+def _number_of(name: str) -> list[int]:
+    """Return all numbers of a name that begins with one: `INV-2026-10` comes after `INV-2026-9`."""
+    return [int(digits) for digits in _DIGITS.findall(name)] if _NUMBER.search(name) else []
 
 
 def _folder_of(path: str) -> str:
@@ -89,8 +118,7 @@ def _folder_of(path: str) -> str:
     return folder
 
 
-def _has_word_of(question: SearchQuestion, asked: Collection[str], name: str, language: str) -> bool:
-    forms = {form for term in question.terms if term.word in asked for form, _ in term.alternatives if form}
-    return any(
-        not forms.isdisjoint({stem(word, index_language(language)), beginning(word, language)}) for word in words(name)
-    )
+def _has_all(asked: Iterable[Collection[str]], name: str, language: str) -> bool:
+    read_as = index_language(language)
+    there = {form for word in words(name) for form in (stem(word, read_as), beginning(word, language))}
+    return all(not there.isdisjoint(forms) for forms in asked)

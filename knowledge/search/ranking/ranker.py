@@ -24,6 +24,7 @@ from knowledge.index.ports import (
 )
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.analysis import words
+from knowledge.search.query.days import is_month
 from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
@@ -143,6 +144,8 @@ class Ranking:
     """Those chunks that come first because the question mentions their page."""
     named: frozenset[int] = frozenset()
     """The documents that the question mentions, whether they come first or not."""
+    newest: int | None = None
+    """The chunk that was put first because its page is the newest one that the question may mean."""
     reranker: str = ""
     """The model that reordered the first chunks, "" without one; each place then keeps the score that it had before."""
 
@@ -556,7 +559,9 @@ def boost_coverage(
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
     rest = [term.word for term in question.terms if term.word not in mentions.words]
-    mentioned = _meant(ranking, matches, rest, of_days=mentions.of_days)
+    every = [term.word for term in question.terms if term.word not in question.days]
+    days = mentions.of_days if not any(map(is_month, question.days.values())) else frozenset[int]()
+    mentioned = _meant(ranking, matches, rest, every=every, of_days=days)
     doc_of = {seq: ranking.rows[seq].doc for seq in matches}
     # A page of the day that has little of the question is not the page that was meant.
     other = mentions.of_days - {doc_of[seq] for seq in mentioned}
@@ -587,12 +592,17 @@ def boost_coverage(
 
 
 def _meant(
-    ranking: Ranking, matches: Mapping[int, ChunkMatch], rest: Sequence[str], *, of_days: frozenset[int]
+    ranking: Ranking,
+    matches: Mapping[int, ChunkMatch],
+    rest: Sequence[str],
+    *,
+    every: Sequence[str],
+    of_days: frozenset[int],
 ) -> frozenset[int]:
     """Return the chunks of mentioned pages that have at least half as much of the `rest` of the question as any other page's.
 
     *Why does python 3 fail to sort* is not about `python/03-lists.md` if a page says why sorting fails. But what *happened on 9 March*
-    is on the page of that day (`of_days`), whether it has the word or not.
+    is on the page of that day (`of_days`), whether it has the word or not, unless another page has `every` word and the date.
     """
     if not ranking.mentioned:
         return frozenset()
@@ -605,6 +615,9 @@ def _meant(
     doc_of = {seq: ranking.rows[seq].doc for seq in shares}
     docs = frozenset(doc_of[seq] for seq in ranking.mentioned if seq in shares)
     others = max((share for seq, share in shares.items() if doc_of[seq] not in docs), default=0.0)
+    words_of = [match.words for seq, match in matches.items() if doc_of[seq] not in docs]
+    others_have_all = any(all(word in having for word in every) for having in words_of)
     meant = {doc for doc in docs if 2 * max(share for seq, share in shares.items() if doc_of[seq] == doc) >= others}
-    meant |= docs & of_days if len(rest) <= 1 else set()
+    if len(rest) <= 1 and not others_have_all:
+        meant |= docs & of_days
     return frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) in meant)
