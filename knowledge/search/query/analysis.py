@@ -322,6 +322,12 @@ def beginning(word: str, language: str) -> str:
     return _beginnings[word] if language in _WITH_BEGINNINGS else ""
 
 
+def terms_in_name(name: str, language: str) -> frozenset[str]:
+    """Return the terms of all words of a title or path, as pages in that language are indexed."""
+    read_as = index_language(language)
+    return frozenset(form for word in words(name) for form in (stem(word, read_as), beginning(word, language)) if form)
+
+
 def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
     """Return whether `word` is a stop word in one of `languages`, or in any known language if none is given."""
     asked = tuple(languages)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from knowledge.pages.paths import parent, within, without_suffix
-from knowledge.search.query.analysis import beginning, index_language, stem, words
+from knowledge.search.query.analysis import terms_in_name
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
 from knowledge.state.ports import IndexStore
@@ -119,6 +119,5 @@ def _folder_of(path: str) -> str:
 
 
 def _has_all(asked: Iterable[Collection[str]], name: str, language: str) -> bool:
-    read_as = index_language(language)
-    there = {form for word in words(name) for form in (stem(word, read_as), beginning(word, language))}
+    there = terms_in_name(name, language)
     return all(not there.isdisjoint(forms) for forms in asked)

@@ -10,7 +10,15 @@ from itertools import islice
 from statistics import fmean
 
 from knowledge.index.ports import Scored
-from knowledge.search.query.analysis import beginning, index_language, is_part_of_a_run, is_stop_word, stem, words
+from knowledge.search.query.analysis import (
+    beginning,
+    index_language,
+    is_part_of_a_run,
+    is_stop_word,
+    stem,
+    terms_in_name,
+    words,
+)
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.ranker import Ranking
@@ -137,13 +145,8 @@ class RankingSigns:
 @lru_cache(maxsize=4_096)
 def _forms_in_path(path: str, language: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the terms of the words in the names of a page's folders, and in the name of its file."""
-    read_as = index_language(language)
-    parts = path.rpartition("/")[0], path.rpartition("/")[2]
-    folders, name = (
-        frozenset(form for word in words(part) for form in (stem(word, read_as), beginning(word, language)) if form)
-        for part in parts
-    )
-    return folders, name
+    folder, _, name = path.rpartition("/")
+    return terms_in_name(folder, language), terms_in_name(name, language)
 
 
 def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
