@@ -382,14 +382,13 @@ class Finder:
         at = places.target
         if at is not None and (at.kind == "directory" or signs.exact or await self._is_empty(at.path)):
             return at_place(scent, at, named=signs.exact, namesakes=places.namesakes)
-        if not (tag := tag_in(query)):
-            first = places.lines[0] if places.lines and at is None else None
-            return (
-                at_folder(first) if first is not None and first.kind == "directory" and scent.level == "lost" else scent
-            )
-        (spelling,) = await self._known_tags((tag,))
-        pages = await self._index.select(Filters(path=place, tags=(spelling,)))
-        return at_tag(scent, spelling, len(pages)) if pages else scent
+        if tag := tag_in(query):
+            (spelling,) = await self._known_tags((tag,))
+            pages = await self._index.select(Filters(path=place, tags=(spelling,)))
+            return at_tag(scent, spelling, len(pages)) if pages else scent
+        if at is None and scent.level == "lost" and places.lines and places.lines[0].kind == "directory":
+            return at_folder(places.lines[0])
+        return scent
 
     async def _is_empty(self, page: str) -> bool:
         record = await self._index.document(page)

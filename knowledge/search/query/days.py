@@ -62,10 +62,10 @@ def days_in(query: str) -> dict[str, Sequence[str]]:
 
 
 def days_shown_in(texts: Iterable[str]) -> frozenset[str]:
-    """Return the days in the texts of a page, however they are written; a month is all of its days."""
+    """Return the days with a year in the texts of a page, however they are written; a month is all of its days."""
     found: set[str] = set()
     for text in texts:
-        found |= {day for days in days_in(text).values() for day in days}
+        found |= {day for days in days_in(text).values() if not is_of_any_year(days) for day in days}
         for year, month, day in _ISO.findall(text):
             found |= {f"{year}-{month}-{day}"} if day else {f"{year}-{month}-{one:02}" for one in DAYS}
     return frozenset(found)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from knowledge.pages.paths import parent, within, without_suffix
 from knowledge.search.query.analysis import terms_in_name
+from knowledge.search.query.days import days_shown_in
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
 from knowledge.state.ports import IndexStore
@@ -29,8 +30,6 @@ _OTHER_SENSE = re.compile(
     r"\b(?:at last|last\s+(?:but|names?|week|month|year|night|time|one)|to last|not the last|before|after|since)\b",
     re.IGNORECASE,
 )
-_DATE = re.compile(r"(?<!\d)((?:19|20)\d\d)-(\d\d)(?:-(\d\d))?(?!\d)")
-_DAY_FIRST = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)(?!\d)")
 _VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)(?![\w.]*\d)")
 _NUMBER = re.compile(r"^(?!\d+$)(?:[^\W\d_]+[-_ ])?(\d+)(?!\d)")
 """The number of a page, such as `adr-0014` or `0014-use-queues`; a name that is only a number says nothing."""
@@ -94,10 +93,8 @@ def newest_of(paths: Iterable[str]) -> str:
 
 
 def _date_of(name: str) -> list[int]:
-    if said := _DATE.search(name):
-        return [int(part) for part in said.groups(default="0")]
-    said = _DAY_FIRST.search(name)
-    return [int(said[3]), int(said[2]), int(said[1])] if said else []
+    """Return the latest day in a name; a month counts as its last day."""
+    return [int(part) for part in max(days_shown_in([name]), default="").split("-") if part]
 
 
 def _version_of(name: str) -> list[int]:

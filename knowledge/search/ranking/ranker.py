@@ -558,10 +558,7 @@ def boost_coverage(
     matcher = TermMatcher(question.terms, question.pairs, question.days)
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
-    rest = [term.word for term in question.terms if term.word not in mentions.words]
-    every = [term.word for term in question.terms if term.word not in question.days]
-    days = mentions.of_days if not any(map(is_month, question.days.values())) else frozenset[int]()
-    mentioned = _meant(ranking, matches, rest, every=every, of_days=days)
+    mentioned = _meant(ranking, matches, question, mentions)
     doc_of = {seq: ranking.rows[seq].doc for seq in matches}
     # A page of the day that has little of the question is not the page that was meant.
     other = mentions.of_days - {doc_of[seq] for seq in mentioned}
@@ -592,32 +589,28 @@ def boost_coverage(
 
 
 def _meant(
-    ranking: Ranking,
-    matches: Mapping[int, ChunkMatch],
-    rest: Sequence[str],
-    *,
-    every: Sequence[str],
-    of_days: frozenset[int],
+    ranking: Ranking, matches: Mapping[int, ChunkMatch], question: SearchQuestion, mentions: Mentioned
 ) -> frozenset[int]:
-    """Return the chunks of mentioned pages that have at least half as much of the `rest` of the question as any other page's.
+    """Return the chunks of mentioned pages that have at least half as much of the rest of the question as any other page's.
 
     *Why does python 3 fail to sort* is not about `python/03-lists.md` if a page says why sorting fails. But what *happened on 9 March*
-    is on the page of that day (`of_days`), whether it has the word or not, unless another page has `every` word and the date.
+    is on the page of that day, whether it has the word or not, unless another page has all words and the date.
     """
     if not ranking.mentioned:
         return frozenset()
+    rest = [term.word for term in question.terms if term.word not in mentions.words]
     # A page about dropping feedback may say so in the name of its file only.
     named = {seq: frozenset(words(ranking.rows[seq].path)) for seq in matches}
     shares = {
         seq: sum(1.0 if word in named[seq] else match.words.get(word, 0.0) for word in rest)
         for seq, match in matches.items()
     }
-    doc_of = {seq: ranking.rows[seq].doc for seq in shares}
+    doc_of = {seq: ranking.rows[seq].doc for seq in matches}
     docs = frozenset(doc_of[seq] for seq in ranking.mentioned if seq in shares)
     others = max((share for seq, share in shares.items() if doc_of[seq] not in docs), default=0.0)
-    words_of = [match.words for seq, match in matches.items() if doc_of[seq] not in docs]
-    others_have_all = any(all(word in having for word in every) for having in words_of)
     meant = {doc for doc in docs if 2 * max(share for seq, share in shares.items() if doc_of[seq] == doc) >= others}
-    if len(rest) <= 1 and not others_have_all:
-        meant |= docs & of_days
+    if len(rest) <= 1 and mentions.of_days and not any(map(is_month, question.days.values())):
+        every = {term.word for term in question.terms} - question.days.keys()
+        if not any(every <= match.words.keys() for seq, match in matches.items() if doc_of[seq] not in docs):
+            meant |= docs & mentions.of_days
     return frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) in meant)

@@ -71,7 +71,7 @@ class CountedWords:
         share = share_of(terms, match)
         return share * SCATTERED if terms in self._scattered and terms[0] not in match else share
 
-    def lacks_code(self, matches: Sequence[Mapping[str, float]]) -> bool:
+    def lacks_distinct_word(self, matches: Sequence[Mapping[str, float]]) -> bool:
         """Return whether chunks of one page lack one of the question's distinct words, or have none of its numbers.
 
         The page is about another version, year, error, person or function, or says how to turn *on* what is to be turned *off*.

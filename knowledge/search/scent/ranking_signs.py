@@ -95,7 +95,7 @@ class RankingSigns:
             is_newest=ranking.rows[best].path == newest,
             names_another=bool(ranking.named) and page not in ranking.named,
             compares=question.compares,
-            lacks_code=counted.lacks_code(matches),
+            lacks_distinct_word=counted.lacks_distinct_word(matches),
             is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
             asked=" ".join(question.to_embed.split()),
         )

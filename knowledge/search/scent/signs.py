@@ -27,10 +27,10 @@ class ScentSigns:
     first, as they were written. `similar`: known words that were searched in place of words that no page has.
     `is_similar_name`: one of these is in the title or heading of the first chunk. `is_mentioned`: the question names the first
     page among other words, `names_another`: it names others and not this one. `is_newest`: the first page comes first because the
-    question asks for the newest one. `compares`: it asks for two things. `lacks_code`: the first page lacks one of the question's
-    distinct words (`DistinctWords`), or all of its numbers. `written`: how many words the question has as it is written, where
-    `words` counts the parts of an identifier. `is_stub`: the first page's text is no sentence. `asked`: the question for a next
-    call, with its certain corrections.
+    question asks for the newest one. `compares`: it asks for two things. `lacks_distinct_word`: the first page lacks one of the
+    question's distinct words (`DistinctWords`), or all of its numbers. `written`: how many words the question has as it is
+    written, where `words` counts the parts of an identifier. `is_stub`: the first page's text is no sentence. `asked`: the
+    question for a next call, with its certain corrections.
     """
 
     coverage: float = 0.0
@@ -54,6 +54,6 @@ class ScentSigns:
     names_another: bool = False
     is_newest: bool = False
     compares: bool = False
-    lacks_code: bool = False
+    lacks_distinct_word: bool = False
     is_stub: bool = False
     asked: str = ""

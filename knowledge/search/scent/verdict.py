@@ -95,7 +95,7 @@ def score_of(signs: ScentSigns) -> float:
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
     # page has as much of the words, it may be that one.
     is_level = signs.by_both and signs.lead <= LEVEL
-    is_elsewhere = signs.names_another or signs.lacks_code or signs.compares or signs.is_newest
+    is_elsewhere = signs.names_another or signs.lacks_distinct_word or signs.compares or signs.is_newest
     is_unsure = signs.is_stub or is_elsewhere or is_level or (not signs.title and (signs.words == 1 or is_aside))
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near, and so does that it has most of them and both engines
@@ -235,7 +235,7 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     if signs.is_mentioned or signs.names_another:
         yield f"the question names {'the best' if signs.is_mentioned else 'another'} page"
     if signs.is_newest:
-        yield "the question asks for the newest page, which this is by its name"
+        yield "judging by its name, this is the newest page in its folder"
     if signs.compares:
         yield "the question asks for two things"
     yield from _coverage_of(signs)

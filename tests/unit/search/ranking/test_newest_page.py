@@ -45,7 +45,7 @@ async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in
     await base.index_all()
     answer = await base.finder.search(query)
     assert (answer.hits[0].path, answer.scent.level) == (path, "partial"), answer.scent.reason
-    assert "asks for the newest page" in answer.scent.reason
+    assert "newest page in its folder" in answer.scent.reason
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in
 )
 async def test_a_question_that_says_more_is_not_answered_by_a_name(base: Base, query: str) -> None:
     await base.index_all()
-    assert "asks for the newest page" not in (await base.finder.search(query)).scent.reason
+    assert "newest page in its folder" not in (await base.finder.search(query)).scent.reason
 
 
 async def test_a_newest_page_that_no_engine_ranked_is_explained(base: Base) -> None:

@@ -292,9 +292,11 @@ def test_a_page_that_says_nothing_is_not_sufficient(text: str) -> None:
 def test_a_page_that_lacks_a_number_of_the_question_is_not_sufficient() -> None:
     question = asked("release", "captain", "28")
     signs = signs_of(question, ranking([row(1, 1, "The release captain of 27.")], [1], [(1, 0.9)]), [1])
-    assert signs.lacks_code
-    assert not signs_of(question, ranking([row(1, 1, "Release captain: 28.")], [1], [(1, 0.9)]), [1]).lacks_code
-    assert level_of(GOOD) == "sufficient" != level_of(replace(GOOD, lacks_code=True))
+    assert signs.lacks_distinct_word
+    assert not signs_of(
+        question, ranking([row(1, 1, "Release captain: 28.")], [1], [(1, 0.9)]), [1]
+    ).lacks_distinct_word
+    assert level_of(GOOD) == "sufficient" != level_of(replace(GOOD, lacks_distinct_word=True))
 
 
 def test_a_page_that_another_is_level_with_by_words_is_not_sufficient() -> None:
