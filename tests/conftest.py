@@ -107,13 +107,16 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Let Ctrl-C end processes that tests start, load the program once for all of them, and check each JSON Schema once.
+    """Let signals end processes that tests start, load the program once for all of them, and check each JSON Schema once.
 
     Every client checks the schemas of all tools that it calls, which is half of what many tests do.
     """
+    # A shell's background commands ignore Ctrl-C, and so would everything that they start: tests that interrupt would wait forever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell's background commands ignore it, and so would everything that they start: tests that interrupt would wait forever.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        # Under `nohup`. Nothing happens here either, but a program that is started does not inherit a function.
+        signal.signal(signal.SIGHUP, lambda _signal, _frame: None)
     if os.environ.get("KF_REQUIRE_EXTERNAL") != "1":
         starts.install()
     check, sound = Draft202012Validator.check_schema, set[str]()

@@ -338,8 +338,8 @@ def prepare(connection: apsw.Connection, path: Path, schema: SqliteSchema) -> No
         # Only an empty file can have it without a VACUUM. An index does not need it: it is deleted instead.
         connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
     _use_wal(connection)
-    for number in range(found, known):
-        _migrate(connection, schema, number)
+    if found < known:
+        _migrate(connection, schema)
 
 
 def _require_header(path: Path) -> None:
@@ -363,14 +363,17 @@ def _use_wal(connection: apsw.Connection) -> None:
             return
 
 
-def _migrate(connection: apsw.Connection, schema: SqliteSchema, number: int) -> None:
+def _migrate(connection: apsw.Connection, schema: SqliteSchema) -> None:
+    # In one transaction: a new database waits for the disk once, not once for each of twenty scripts.
     connection.execute("BEGIN IMMEDIATE")
     try:
-        if user_version(connection) == number:
-            # A statement that returns rows would end the script there if they were not fetched.
-            connection.execute(schema.migrations[number]).fetchall()
+        done, known = user_version(connection), len(schema.migrations)
+        if done < known:
+            for script in schema.migrations[done:]:
+                # A statement that returns rows would end the script there if they were not fetched.
+                connection.execute(script).fetchall()
             connection.execute(f"PRAGMA application_id={schema.application_id}").fetchall()
-            connection.execute(f"PRAGMA user_version={number + 1}").fetchall()
+            connection.execute(f"PRAGMA user_version={known}").fetchall()
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

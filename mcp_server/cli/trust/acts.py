@@ -92,6 +92,12 @@ async def ended(review: ReviewSession, proposal: Proposal) -> Proposal:
 
 
 async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
+    """Open the server's parts and register `host`, as `enrol_host`."""
+    async with open_review(settings) as review:
+        return await enrol_host(review, host, forms=forms)
+
+
+async def enrol_host(review: ReviewSession, host: str, *, forms: bool = False) -> str:
     """Register `host` and return its new secret, which only this process knows. An earlier secret stops working.
 
     With `forms`, forms that the host shows can approve. Without it they can't, even if they could with an earlier
@@ -102,5 +108,5 @@ async def enrol(settings: Settings, host: str, *, forms: bool = False) -> str:
     """
     secret = secrets.token_urlsafe(32)
     arguments = {"host": host, "secret_digest": digest(secret).hex(), "forms": forms}
-    await act_once(settings, "host.enrol", arguments, only_here=True)
+    await act(review, "host.enrol", arguments, only_here=True)
     return secret

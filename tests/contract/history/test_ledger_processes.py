@@ -286,7 +286,7 @@ async def test_a_chain_is_inspected_while_others_add_to_it(store: StateStore) ->
 
     await _filled(store.ledger)
     adding = asyncio.create_task(add())
-    for _ in range(10):
+    for _ in range(4):
         assert (await inspect(store.ledger)).broken == ()
     stop.set()
     await adding

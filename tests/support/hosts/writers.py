@@ -15,9 +15,10 @@ from mcp_types import TextContent
 from knowledge.state.ports import StateStore
 from knowledge.trust.ports import Note
 from mcp_server.app.composition import App
-from mcp_server.app.knowledge_base import open_state, utc_now
+from mcp_server.app.knowledge_base import utc_now
 from mcp_server.app.settings.settings import Settings
-from mcp_server.cli.trust.acts import enrol
+from mcp_server.cli.review.review import open_review
+from mcp_server.cli.trust.acts import enrol_host
 from mcp_server.gate.host_registration import Principal, os_user
 from mcp_server.gate.trust.scores import grant
 from tests.support.roads.road import connect, opened
@@ -64,9 +65,9 @@ class Writer:
 
 async def let_in(settings: Settings, host: str = "writer", level: float = 5, *, forms: bool = False) -> Settings:
     """Return the settings of a host that a person registered and granted `level`; `forms`: its forms count."""
-    secret = await enrol(settings, host, forms=forms)
-    async with open_state(settings) as state:
-        await grant(state, Principal(os_user(), host).id, level, by="ann", now=utc_now())
+    async with open_review(settings) as review:
+        secret = await enrol_host(review, host, forms=forms)
+        await grant(review.state, Principal(os_user(), host).id, level, by="ann", now=utc_now())
     return replace(settings, enrolment=secret)
 
 

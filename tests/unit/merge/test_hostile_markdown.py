@@ -30,9 +30,9 @@ from knowledge.pages.document import parse
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES, changed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-SMALL, LARGE = 1_200, 4_800
+SMALL, LARGE = 600, 2_400
 MOST_GROWTH = 8
-ALWAYS = 40_000
+ALWAYS = 20_000
 """Calls that any merge may cost."""
 MOST_CALLS_A_CHARACTER = 1_000
 

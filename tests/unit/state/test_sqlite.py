@@ -257,7 +257,7 @@ async def test_a_failing_write_changes_nothing(tmp_path: Path) -> None:
     await store.close()
 
 
-def test_migrations_go_forward_one_transaction_each(tmp_path: Path) -> None:
+def test_missing_migrations_are_made_in_one_transaction_or_not_at_all(tmp_path: Path) -> None:
     first = SqliteSchema(
         "state", 77, ("PRAGMA user_version; CREATE TABLE one (a); INSERT INTO one VALUES (1);",), durable=True
     )
