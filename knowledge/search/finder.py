@@ -32,13 +32,12 @@ from knowledge.search.layout import (
     share,
 )
 from knowledge.search.map_lines import document_entry, when
-from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
 from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.languages import LanguageGap
 from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned, find_mentions
-from knowledge.search.query.names import LONGEST_NAME, other_spellings, sharing, tag_in
-from knowledge.search.query.place_names import NamedPlaces, Places
+from knowledge.search.query.names import LONGEST_NAME, other_spellings, sharing
+from knowledge.search.query.place_names import NamedPlaces, Places, TaggedPages, find_tagged, known_tags
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.fusion import spread
@@ -198,6 +197,7 @@ class Finder:
             places = await self._places.find(
                 query, names, near, directory=place, languages=languages, spoken=question.spoken
             )
+        tagged = None if seen or places.target is not None else await find_tagged(self._index, query, directory=place)
         # A continued answer showed that page before.
         ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
         sharing_name = max(sharing(names), places.pages_sharing)
@@ -210,11 +210,11 @@ class Finder:
         sure = 0 if limit is None else min(limit, SURE)
         costs = {seq: _cost(ranking.rows[seq], sections[seq]) for seq in wanted}
         pages, shown = self._laid_out(
-            *(places.lines, wanted, ranking, records),
+            *(places.lines if tagged is None else tagged.lines, wanted, ranking, records),
             costs=costs,
             sure=sure,
             spare=EXPLAINED_CHARACTERS if explain else 0,
-            is_target=places.target is not None,
+            is_asked_for=tagged is not None or places.target is not None,
         )
         progress = await self._searchable()
         signs = measured.showing(shown)
@@ -247,7 +247,7 @@ class Finder:
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
             notes += [] if ranking.across_languages or signs.exact else [note_on(gap, is_down=ranking.embedded is None)]
-        scent = await self._for_place(scent, query, place, places, signs, pages_known=progress.total > 0)
+        scent = await self._for_place(scent, places, tagged, signs, pages_known=progress.total > 0)
         if scent is not judged:
             # Like the verdict, no score may say that the answer is lost.
             scores = {doc: max(score, LOST_BELOW) for doc, score in scores.items()}
@@ -371,7 +371,7 @@ class Finder:
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
 
     async def _for_place(
-        self, scent: Scent, query: str, place: str, places: NamedPlaces, signs: ScentSigns, *, pages_known: bool
+        self, scent: Scent, places: NamedPlaces, tagged: TaggedPages | None, signs: ScentSigns, *, pages_known: bool
     ) -> Scent:
         """Return the scent of the answer to a question for a directory, a page or the pages with a tag; of any other `scent`.
 
@@ -382,10 +382,8 @@ class Finder:
         at = places.target
         if at is not None and (at.kind == "directory" or signs.exact or await self._is_empty(at.path)):
             return at_place(scent, at, named=signs.exact, namesakes=places.namesakes)
-        if tag := tag_in(query):
-            (spelling,) = await self._known_tags((tag,))
-            pages = await self._index.select(Filters(path=place, tags=(spelling,)))
-            return at_tag(scent, spelling, len(pages)) if pages else scent
+        if tagged is not None:
+            return at_tag(scent, tagged.tag, tagged.pages)
         if at is None and scent.level == "lost" and places.lines and places.lines[0].kind == "directory":
             return at_folder(places.lines[0])
         return scent
@@ -404,11 +402,11 @@ class Finder:
         costs: Mapping[int, int],
         sure: int,
         spare: int,
-        is_target: bool,
+        is_asked_for: bool,
     ) -> tuple[Sequence[PageLine], Sequence[int]]:
         """Return map lines (of `entries`, or of the hits' pages), and as many of `wanted` as fit with `spare` characters left.
 
-        `is_target` says whether the question is for one of the entries.
+        `is_asked_for` says whether the question is for the entries or one of them.
         """
         places = [page_line(entry) for entry in entries]
         docs = [ranking.rows[seq].doc for seq in wanted]
@@ -416,7 +414,7 @@ class Finder:
         if places:
             best = lines.get(docs[0]) if docs else None
             # Places that only have words of the question don't hide the page of the first hit.
-            if best and not is_target and best.path not in {place.path for place in places}:
+            if best and not is_asked_for and best.path not in {place.path for place in places}:
                 places.insert(0, best)
             lines = {}
         # The cost of a page's line counts with its first hit.
@@ -520,14 +518,8 @@ class Finder:
         docs = await self._index.select(chosen)
         if docs is None or docs or not chosen.tags:
             return chosen, docs
-        chosen = replace(chosen, tags=await self._known_tags(chosen.tags))
+        chosen = replace(chosen, tags=await known_tags(self._index, chosen.tags))
         return chosen, await self._index.select(chosen)
-
-    async def _known_tags(self, tags: Sequence[str]) -> tuple[str, ...]:
-        """Return the tags, those that no page has in the spelling of the commonest one that differs from them in case only."""
-        known = [tag for tag, _ in await self._index.tags(limit=MOST_KNOWN_TAGS)]
-        spelling = {tag.casefold(): tag for tag in reversed(known)}
-        return tuple(tag if tag in known else spelling.get(tag.casefold(), tag) for tag in tags)
 
     async def _said(
         self, question: SearchQuestion, query: str, docs: frozenset[int] | None

@@ -1,4 +1,4 @@
-"""Finds the directories and pages that a question names."""
+"""Finds the directories and pages that a question names, and the pages with a tag that it asks for."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within, without_suffix
 from knowledge.search.map_lines import Entries, document_entry, join
+from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
 from knowledge.search.query.analysis import is_stop_word, words
-from knowledge.search.query.names import nearest_first, sharing
+from knowledge.search.query.names import nearest_first, sharing, tag_in
 from knowledge.search.query.only_names import SaidName, asks_what_exists, said_names
 from knowledge.search.query.place_words import ROLES
 from knowledge.search.route.words import (
@@ -27,7 +28,7 @@ from knowledge.search.route.words import (
     WORDS,
 )
 from knowledge.state.document_names import number_key
-from knowledge.state.ports import IndexStore, NameMatch
+from knowledge.state.ports import Filters, IndexStore, NameMatch
 
 LONGEST_NAME = 5
 """The most words of a name within a question."""
@@ -41,7 +42,7 @@ SHORTEST_PLURAL = 3
 NO_PLURALS = frozenset({"customs", "goods", "james", "lens", "news", "windows"})
 """Names that end like a plural and are none."""
 MOST_OPENED = 8
-"""The most children of the first directory that are shown."""
+"""The most children of the first directory, or pages with a tag, that are shown."""
 _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
 _TOKEN = re.compile(r"[^\s,;:!?¿¡\"'`()/]+")
@@ -65,6 +66,34 @@ class NamedPlaces:
     def pages_sharing(self) -> int:
         """How many pages have the name of a page that the question is about; else 1."""
         return 1 + self.namesakes if self.target is not None and self.target.kind == "document" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedPages:
+    """How many pages have the tag that a question asks for, and the map lines of the first by path."""
+
+    tag: str
+    pages: int
+    lines: Sequence[MapEntry]
+
+
+async def find_tagged(index: IndexStore, query: str, *, directory: str) -> TaggedPages | None:
+    """Return the pages below `directory` with the tag that `query` asks for; None if it asks for none, or no page has it."""
+    if not (asked := tag_in(query)):
+        return None
+    (tag,) = await known_tags(index, (asked,))
+    pages = await index.select(Filters(path=directory, tags=(tag,)))
+    if not pages:
+        return None
+    first = await index.tagged((tag,), after=f"{directory}/" if directory else "", limit=MOST_OPENED)
+    return TaggedPages(tag, len(pages), [document_entry(page) for page in first if within(page.path, directory)])
+
+
+async def known_tags(index: IndexStore, tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags, those that no page has in the spelling of the commonest one that differs from them in case only."""
+    known = [tag for tag, _ in await index.tags(limit=MOST_KNOWN_TAGS)]
+    spelling = {tag.casefold(): tag for tag in reversed(known)}
+    return tuple(tag if tag in known else spelling.get(tag.casefold(), tag) for tag in tags)
 
 
 class Places:

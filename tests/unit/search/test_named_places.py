@@ -376,12 +376,19 @@ async def test_for_a_path_that_does_not_exist_the_nearest_folder_comes_first(bas
 
 
 @pytest.mark.parametrize("query", ["notes tagged TEAM", "#team", "tag:team", "which pages have the tag team?"])
-async def test_a_question_for_the_pages_with_a_tag_leads_to_their_map(tmp_path: Path, query: str) -> None:
-    tagged = {f"{n}.md": f"---\ntags: [team]\n---\n# Page {n}\n\nText.\n" for n in range(3)}
-    base = Base(write(tmp_path, {**tagged, "other.md": "# Other\n\nA team has notes.\n"}))
+async def test_a_question_for_the_pages_with_a_tag_lists_them_and_leads_to_their_map(
+    tmp_path: Path, query: str
+) -> None:
+    tagged = {f"f/{n}.md": f"---\ntags: [team]\n---\n# Page {n}\n\nText.\n" for n in range(3)}
+    base = Base(
+        write(tmp_path, {**tagged, "f-g.md": "---\ntags: [team]\n---\n", "other.md": "# Other\n\nA team has notes.\n"})
+    )
     await base.index_all()
-    scent = (await base.finder.search(query)).scent
-    assert (scent.level, scent.reason, scent.next) == ("partial", "3 pages have this tag", "kb_map('#team')")
+    answer = await base.finder.search(query)
+    scent = answer.scent
+    assert (scent.level, scent.reason, scent.next) == ("partial", "4 pages have this tag", "kb_map('#team')")
+    assert [page.path for page in answer.pages] == ["f-g.md", *tagged]
+    assert [page.path for page in (await base.finder.search(query, path="f")).pages] == [*tagged]
     assert "have this tag" not in (await base.finder.search("remove a tag from a page")).scent.reason
 
 
