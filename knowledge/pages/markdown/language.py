@@ -131,7 +131,7 @@ def is_cyrillic(text: str) -> bool:
 
 
 def telling_words_in(text: str, language: str) -> int:
-    """Return how many words of the beginning of `text` are stop words or words that only ask in a language.
+    """Return how many different words of the beginning of `text` are stop words or words that only ask in a language.
 
     An inverted question or exclamation mark counts as one of Spanish.
     """
@@ -144,8 +144,21 @@ def telling_words_in(text: str, language: str) -> int:
 
 @lru_cache(maxsize=16)
 def _words_of(sample: str) -> Sequence[str]:
-    """Return the words of a question, for which each language is asked."""
-    return tuple(_WORD.findall(sample.casefold()))
+    """Return the different words of a question, for which each language is asked."""
+    return tuple(dict.fromkeys(_WORD.findall(sample.casefold())))
+
+
+def without_repetition(text: str) -> str:
+    """Return `text` with each word once: *one-to-one* has one Polish stop word (`one`) and one of Polish and English (`to`)."""
+    had: set[str] = set()
+
+    def first(found: re.Match[str]) -> str:
+        word = found[0].casefold()
+        repeated = word in had
+        had.add(word)
+        return "" if repeated else found[0]
+
+    return _WORD.sub(first, text[:SAMPLE])
 
 
 def detect(text: str, *, fewest: int = FEWEST_HITS, lead: float = 0.0) -> str:

@@ -134,7 +134,7 @@ _LETTERS_ONLY = re.compile(rf"(?:[^\W\d_]|[{_MARKS}])+")
 def words(text: str) -> list[str]:
     """Return the words of `text` in order, case-folded; after `foo_bar`, `v1.2` and `camelCase` come their parts."""
     # No word contains a space, and the runs between spaces repeat: so runs are cached.
-    return list(chain.from_iterable(map(_words_of_runs.__getitem__, _composed(text).split())))
+    return list(chain.from_iterable(map(_words_of_runs.__getitem__, composed(text).split())))
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:
@@ -149,15 +149,15 @@ def word_groups(text: str) -> list[tuple[str, ...]]:
 
 def token_groups(text: str) -> list[tuple[str, list[tuple[str, ...]]]]:
     """Return the words of `text` as they are written, in order, each with its groups: one, or those of all pieces of a run."""
-    return [(token, [group for group in _groups_of_token(token) if group]) for token in _TOKEN.findall(_composed(text))]
+    return [(token, [group for group in _groups_of_token(token) if group]) for token in _TOKEN.findall(composed(text))]
 
 
-def _composed(text: str) -> str:
+def composed(text: str) -> str:
     """Return `text` in NFKC, without invisible characters."""
     if text.isascii():
         return text
-    for sign, composed in _COMPOSED.items():
-        text = text.replace(sign, composed)
+    for sign, its_form in _COMPOSED.items():
+        text = text.replace(sign, its_form)
     # Most texts are composed now, and to look takes a twentieth of the time.
     return text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
 
@@ -373,8 +373,8 @@ def has_letters_outside_ascii(text: str) -> bool:
 
 def around_runs(text: str) -> tuple[str, str]:
     """Return `text` as `words` reads it, and the same with one word that nobody asks for in place of each run without spaces."""
-    composed = _composed(text)
-    return composed, _RUN.sub(f" {_BEGINNING_MARK} ", composed)
+    as_composed = composed(text)
+    return as_composed, _RUN.sub(f" {_BEGINNING_MARK} ", as_composed)
 
 
 def _expanded(token: str) -> tuple[str, ...]:

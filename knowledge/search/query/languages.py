@@ -14,6 +14,7 @@ from knowledge.pages.markdown.language import (
     has_own_script,
     is_cyrillic,
     telling_words_in,
+    without_repetition,
 )
 from knowledge.search.query.analysis import beginning, index_language, is_stop_word, stem, toned
 
@@ -31,8 +32,8 @@ RARE_WEIGHT = 0.5
 KNOWN_LANGUAGE = 0.5
 """The share of pages whose languages must be known before a question counts as foreign to them."""
 MOST_KNOWN = 0.75
-"""The share of known words above which a question is foreign only if it has `TIMES_IF_KNOWN` times as many stop words of its language
-as of any language of the pages: Russian pages about a program have many English words."""
+"""The share of known words above which a question is foreign only if it has more than `TIMES_IF_KNOWN` times as many stop words of its
+language as of any language of the pages: Russian pages about a program have many English words."""
 ENOUGH_STOP_WORDS = ((0.5, 3), (0.2, 2), (0.0, 1))
 """Pairs (share, count): if the pages know more than `share` of a question's words, `count` of its stop words are
 needed to show its language."""
@@ -41,7 +42,8 @@ FEWEST_ASKING = 2
 FEWEST_WORDS = 4
 """Words that a question must have for a single stop word to show its language; fewer may be a name (`Las Palmas`)."""
 TIMES, TIMES_IF_KNOWN = 1.5, 3
-"""A foreign question has at least this many times as many stop words of its own language as of any language of the pages."""
+"""A foreign question has at least `TIMES` times as many stop words of its own language as of any language of the pages, and more than
+`TIMES_IF_KNOWN` times as many if the pages know nearly all of its words: *one day to go* is three words of Polish."""
 WITHOUT_TONE = 0.4
 """The weight of a word without its tone, if the question has the tone. It finds pages that are written without
 tones, or with another tone."""
@@ -154,7 +156,7 @@ def language_gap(
     fewest = next(count for least, count in ENOUGH_STOP_WORDS if share > least or not least)
     total = sum(documents.values())
     pages = tuple(common_languages(documents))
-    own = detect(query, fewest=max(fewest, 2) if len(words) < FEWEST_WORDS else fewest, lead=LEAD)
+    own = detect(without_repetition(query), fewest=max(fewest, 2) if len(words) < FEWEST_WORDS else fewest, lead=LEAD)
     asking = _asking_language(query, words, known, fewest=fewest)
     if asking and telling_words_in(query, asking) >= telling_words_in(query, own):
         own = asking  # related languages share their stop words (`des`, `entre`), and not `comment`
@@ -169,7 +171,8 @@ def language_gap(
     # A script of its own is proof enough. Otherwise the stop words must point clearly away from the pages' languages.
     if not other_letters and not has_own_script(own):
         others = max((telling_words_in(query, one) for one in pages), default=0)
-        if telling_words_in(query, own) < (TIMES_IF_KNOWN if share > MOST_KNOWN else TIMES) * others:
+        own_words = telling_words_in(query, own)
+        if own_words < TIMES * others or (share > MOST_KNOWN and own_words <= TIMES_IF_KNOWN * others):
             return None
     return LanguageGap(own, pages)
 

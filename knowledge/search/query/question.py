@@ -162,6 +162,11 @@ class Questions:
         content = [
             word for word in content if word in kept or not languages.is_stop_word(likely.get(word, word))
         ] or content
+        # One that is probably none is not looked for by one: *Dach* by *nach*.
+        corrections = {
+            word: [other for other in near if not languages.is_stop_word(other.word)]
+            for word, near in corrections.items()
+        }
         # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() and not gap else ""
         completions = await self._completions(last)

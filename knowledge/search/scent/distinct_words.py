@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from knowledge.search.query.analysis import is_stop_word, words
+from knowledge.search.query.analysis import composed, is_stop_word, words
 from knowledge.search.query.asked_words import AskedWord
 from knowledge.search.query.days import days_shown_in, is_month, is_of_any_year
 from knowledge.search.query.question import SearchQuestion
@@ -127,7 +127,8 @@ def text_of(row: ChunkRow) -> str:
 
 
 def _named_text_of(row: ChunkRow) -> str:
-    return f"{row.path} {text_of(row)}"
+    # As the words of a question are written: `cm2` for `cm²`.
+    return composed(f"{row.path} {text_of(row)}")
 
 
 def _may_be_german(question: SearchQuestion) -> bool:

@@ -42,6 +42,11 @@ def test_a_question_in_a_language_of_no_page_is_foreign(query: str, language: st
     assert gap(query, ENGLISH) == LanguageGap(language, ("en",))
 
 
+@pytest.mark.parametrize("query", ["one-to-one observation, who approves it", "one to one", "one day to go"])
+def test_english_words_that_are_polish_ones_too_show_nothing_if_pages_have_them(query: str) -> None:
+    assert gap(query, ENGLISH, known=frozenset(words(query))) is None
+
+
 @pytest.mark.parametrize(
     "query",
     [
