@@ -347,7 +347,7 @@ class Explainer:
         if seq in self._ranking.exact:
             return f"above {path} because its name matches the question"
         if seq == self._ranking.newest:
-            return f"above {path} because, judging by its name, it is the newest page in its folder"
+            return f"above {path} because, judging by its name, it is the newest such page"
         ahead = {part: value - theirs.get(part, 0.0) for part, value in one.parts.items()}
         best = next(best for best in self._ranking.ranked if rows[best].doc == rows[seq].doc)
         if best != seq:

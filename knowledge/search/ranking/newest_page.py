@@ -9,8 +9,8 @@ from knowledge.pages.paths import parent, within, without_suffix
 from knowledge.search.query.analysis import terms_in_name
 from knowledge.search.query.days import days_shown_in
 from knowledge.search.query.question import SearchQuestion
-from knowledge.search.ranking.ranker import Ranking
-from knowledge.state.ports import IndexStore
+from knowledge.search.ranking.ranker import NAME_DEPTH, Ranking
+from knowledge.state.ports import DocumentRecord, IndexStore
 
 BEST_PAGES = 4
 """Pages of an answer that are looked at: most of them, or the first one, must be of the folder in question."""
@@ -35,6 +35,10 @@ _NUMBER = re.compile(r"^(?!\d+$)(?:[^\W\d_]+[-_ ])?(\d+)(?!\d)")
 """The number of a page, such as `adr-0014` or `0014-use-queues`; a name that is only a number says nothing."""
 _DIGITS = re.compile(r"\d+")
 _NO_MEMBER = re.compile(r"template|vorlage|modèle|plantilla|modello|index|readme", re.IGNORECASE)
+_OF_ANY_PAGE = frozenset((
+    "note", "notes", "page", "pages", "entry", "file", "document", "notiz", "eintrag", "seite", "nota", "página", "fiche", "pagina",
+))  # fmt: skip
+"""Words for any page, which its name need not have."""
 _MARKS = "?!.,:;\"'()"
 _OF_A_PERIOD = re.compile(r"[\d-]+")
 """The name of a folder for a year or a month."""
@@ -43,8 +47,9 @@ _OF_A_PERIOD = re.compile(r"[\d-]+")
 async def find_newest(index: IndexStore, question: SearchQuestion, ranking: Ranking, *, place: str = "") -> str:
     """Return the path of the newest page, below `place`, of the folder that a question is about; "" if it asks for no newest page.
 
-    The folder is that of the first page, or one from which most of the best pages are. The newest page must have all other words of
-    the question in its title or path: which page about hiring is the *latest minutes about hiring* does not stand in a name.
+    The folder is that of the first page, one from which most of the best pages are, or one of a page whose name has words of the
+    question. The newest page must have all other words of the question in its title or path: the *latest minutes about hiring* are
+    not told by a name, unless names speak of hiring.
     """
     others = words_beside_newest(question)
     if not others:
@@ -52,14 +57,28 @@ async def find_newest(index: IndexStore, question: SearchQuestion, ranking: Rank
     best = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:BEST_PAGES]
     folders = [_folder_of(path) for path in best]
     common = [folder for folder in folders if folders.count(folder) >= MOST_OF_THEM]
-    for folder in dict.fromkeys((*folders[:1], *common)):
+    named = await _pages_by_name(index, ranking)
+    for folder in dict.fromkeys((*folders[:1], *common, *(_folder_of(page.path) for page in named))):
         paths = await index.paths(prefix=f"{folder}/" if folder else "", limit=MOST_PAGES)
         members = [path for path in paths if within(path, folder) and within(path, place)]
         newest = newest_of(members) if len(paths) < MOST_PAGES else ""
         page = await index.document(newest) if newest else None
-        if page is not None and _has_all(others, f"{page.path} {page.title}", page.language):
+        if page is not None and _has_all(others, page):
             return page.path
-    return ""
+    # Or of a few in the folder: the latest *polarisation curve* among logs of all kinds.
+    fitting = [page.path for page in named if within(page.path, place) and _has_all(others, page)]
+    few = fitting if len(named) < NAME_DEPTH else []
+    of_folders = (
+        newest_of(path for path in few if _folder_of(path) == one) for one in dict.fromkeys(map(_folder_of, few))
+    )
+    return next(filter(None, of_folders), "")
+
+
+async def _pages_by_name(index: IndexStore, ranking: Ranking) -> Sequence[DocumentRecord]:
+    """Return the pages whose names have words of the question, best first: for *latest daily note* those in `daily`."""
+    scores = ranking.made.signals.names if ranking.made and ranking.made.signals else {}
+    records = await index.records(set(scores)) if scores else {}
+    return [records[doc] for doc in sorted(scores, key=lambda doc: -scores[doc]) if doc in records]
 
 
 def words_beside_newest(question: SearchQuestion) -> Sequence[Collection[str]]:
@@ -69,7 +88,7 @@ def words_beside_newest(question: SearchQuestion) -> Sequence[Collection[str]]:
     asks = {word.strip(_MARKS).casefold() for word in written.split()} & _NEWEST
     if not asks or question.days or _OTHER_SENSE.search(written):
         return ()
-    left_out = asks | {"recent"}
+    left_out = asks | _OF_ANY_PAGE | {"recent"}
     return [{form for form, _ in term.alternatives if form} for term in question.terms if term.word not in left_out]
 
 
@@ -115,6 +134,6 @@ def _folder_of(path: str) -> str:
     return folder
 
 
-def _has_all(asked: Iterable[Collection[str]], name: str, language: str) -> bool:
-    there = terms_in_name(name, language)
+def _has_all(asked: Iterable[Collection[str]], page: DocumentRecord) -> bool:
+    there = terms_in_name(f"{page.path} {page.title}", page.language)
     return all(not there.isdisjoint(forms) for forms in asked)

@@ -235,7 +235,7 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     if signs.is_mentioned or signs.names_another:
         yield f"the question names {'the best' if signs.is_mentioned else 'another'} page"
     if signs.is_newest:
-        yield "judging by its name, this is the newest page in its folder"
+        yield "judging by their names, this is the newest such page"
     if signs.compares:
         yield "the question asks for two things"
     yield from _coverage_of(signs)

@@ -20,6 +20,14 @@ PAGES = {
         f"changelog/{version}.md": f"# Release {version}\n\nThis release changes the {what} of the program.\n"
         for version, what in (("4.9.3", "cache"), ("5.9.0", "log"), ("5.10.0", "index"))
     },
+    **{f"daily/2026-10-{day}.md": f"Rain on day {day}. Wrote letters.\n" for day in (11, 12, 13)},
+    **{
+        f"lab/2026-0{month}-01-{what.split()[0]}.md": f"# {what}\n\nMeasured at 80 °C.\n"
+        for month, what in enumerate(
+            ("polarisation curve", "leak", "polarisation curve", "ageing", "polarisation curve", "ageing"), 1
+        )
+    },
+    "how we file.md": "# How we file\n\nA daily note for the day, and notes for what lasts. Wrote no more.\n",
     "committees/social.md": "# Social committee\n\nIt comes together for a meeting on the last Sunday of September.\n",
     "postgres.md": "# Postgres\n\nThe latest Postgres version that the program supports is 17.\n",
 }
@@ -37,6 +45,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("the last board meeting", "minutes/2026/2026-09-08.md"),
         ("most recent board meeting", "minutes/2026/2026-09-08.md"),
         ("what is the latest release", "changelog/5.10.0.md"),
+        ("last daily note", "daily/2026-10-13.md"),
+        ("newest minutes", "minutes/2026/2026-09-08.md"),
+        ("latest polarisation curve", "lab/2026-05-01-polarisation.md"),
     ],
 )
 async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in_its_name(
@@ -45,7 +56,7 @@ async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in
     await base.index_all()
     answer = await base.finder.search(query)
     assert (answer.hits[0].path, answer.scent.level) == (path, "partial"), answer.scent.reason
-    assert "newest page in its folder" in answer.scent.reason
+    assert "newest such page" in answer.scent.reason
 
 
 @pytest.mark.parametrize(
@@ -62,7 +73,7 @@ async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in
 )
 async def test_a_question_that_says_more_is_not_answered_by_a_name(base: Base, query: str) -> None:
     await base.index_all()
-    assert "newest page in its folder" not in (await base.finder.search(query)).scent.reason
+    assert "newest such page" not in (await base.finder.search(query)).scent.reason
 
 
 async def test_a_newest_page_that_no_engine_ranked_is_explained(base: Base) -> None:
