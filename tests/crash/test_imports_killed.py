@@ -87,7 +87,7 @@ def test_an_import_that_is_killed_again_and_again_loses_and_repeats_nothing(ann:
     assert set(statuses(imported(ann, "memory-jsonl", source)).values()) == {"same"}
 
 
-@pytest.mark.external
+@pytest.mark.slow
 def test_the_undo_of_an_import_that_is_killed_again_and_again_is_complete_or_has_not_begun(
     ann: ImportingPerson,
 ) -> None:

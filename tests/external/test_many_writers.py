@@ -14,7 +14,13 @@ PAUSE_S = 1.5
 
 
 @pytest.mark.external
-@pytest.mark.parametrize("pause_s", [0.0, PAUSE_S], ids=["one edit right after the other", "with a moment between"])
+@pytest.mark.parametrize(
+    "pause_s",
+    [
+        pytest.param(0.0, id="one edit right after the other"),
+        pytest.param(PAUSE_S, id="with a moment between", marks=pytest.mark.slow),
+    ],
+)
 async def test_two_hundred_edits_beside_two_hundred_saves_are_all_kept(tmp_path: Path, pause_s: float) -> None:
     """The sections and the editor's habits are drawn anew each time. The duration is printed."""
     load = Load(hosts=8, edits=25, saves=200, seed=secrets.randbelow(10**6), pause_s=pause_s)

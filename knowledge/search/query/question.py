@@ -13,6 +13,7 @@ from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
 from knowledge.search.query.asked_words import AskedWord, asked_words
 from knowledge.search.query.corrections import (
+    Candidate,
     Correct,
     corrected_query,
     find_corrections,
@@ -52,6 +53,10 @@ PREFIX_WEIGHT = 0.6
 WHOLE_SHARE = 0.5
 """The share of a compound's weight (`GitHub`, `front-matter`) that the whole word has; its parts share the rest. Together they
 count as one word: with full weight for each, pages that repeat the compound would come first whatever else was asked."""
+COMPOUNDING = frozenset({"da", "de", "fi", "hu", "nl", "no", "sv"})
+"""Languages that write compounds as one word."""
+SHORTEST_PART = 4
+"""Letters that each part of a compound has at least."""
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
@@ -162,11 +167,8 @@ class Questions:
         content = [
             word for word in content if word in kept or not languages.is_stop_word(likely.get(word, word))
         ] or content
-        # One that is probably none is not looked for by one: *Dach* by *nach*.
-        corrections = {
-            word: [other for other in near if not languages.is_stop_word(other.word)]
-            for word, near in corrections.items()
-        }
+        compounds = await self._compounds(corrections) if COMPOUNDING.intersection(spoken) else {}
+        corrections = _likely(corrections, compounds.keys(), languages)
         # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() and not gap else ""
         completions = await self._completions(last)
@@ -176,12 +178,12 @@ class Questions:
         for word in content:
             # Square roots, so that a page that has only the likely correction still ranks near pages with the other words.
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
-            sure = [(best[word], 1.0)] if word in best else []
-            same_month = [(other, 1.0) for other in other_names_of_month(word)]
-            unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
+            sure = [(other, 1.0) for other in (*filter(None, [best.get(word)]), *other_names_of_month(word))]
+            longer = (*(completions if word == last else ()), *compounds.get(word, ()))
+            unfinished = [(other, PREFIX_WEIGHT) for other in longer]
             of_verb = verb.forms if verb is not None and word == verb.verb else ()
             as_one = [(joined[word], AS_ONE_WORD)] if joined.get(word, "") in known else []
-            forms = [(word, 1.0), *sure, *near, *unfinished, *same_month, *of_verb, *as_one]
+            forms = [(word, 1.0), *sure, *near, *unfinished, *of_verb, *as_one]
             terms.append(_term(forms, languages, shares[word], known))
         terms += [QueryTerm(said, tuple((day, 1.0) for day in forms)) for said, forms in days.items()]
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
@@ -234,11 +236,43 @@ class Questions:
             self._documents, self._languages_at = await self._index.languages(), position
         return self._documents
 
+    async def _compounds(self, unknown: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """Return for each word that no page has in any form the known words that it begins, and the longest that ends it.
+
+        `Dacharbeiten` for `Dach`, and `Handy` for `Diensthandy`.
+        """
+        found: dict[str, Sequence[str]] = {}
+        for word in unknown:
+            if not word.isalpha() or len(word) < SHORTEST_PART:
+                continue
+            ends = [word[at:] for at in range(SHORTEST_PART, len(word) - SHORTEST_PART + 1)]
+            known = await self._index.frequencies(ends) if ends else {}
+            if parts := [*await self._completions(word), *[end for end in ends if end in known][:1]]:
+                found[word] = parts
+        return found
+
     async def _completions(self, prefix: str) -> Sequence[str]:
         if len(prefix) < SHORTEST_PREFIX or is_part_of_a_run(prefix):
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
+
+
+def _likely(
+    corrections: Mapping[str, Sequence[Candidate]], compounds: AbstractSet[str], languages: QuestionLanguages
+) -> dict[str, Sequence[Candidate]]:
+    """Return the candidates that are looked for: no stop words, and for a word of `compounds` only those that are likely.
+
+    A misspelt stop word was left out before; *Dach* is not looked for by *nach*.
+    """
+    return {
+        word: [
+            other
+            for other in near
+            if not languages.is_stop_word(other.word) and (word not in compounds or other.probability >= LIKELY)
+        ]
+        for word, near in corrections.items()
+    }
 
 
 def _is_month_of_may(query: str, days: Iterable[str]) -> bool:

@@ -334,3 +334,33 @@ async def test_a_month_is_found_by_its_short_name_as_well() -> None:
     }
     assert "oct" in forms["october"]
     assert "oct" not in forms["jobs"]
+
+
+async def forms(query: str, text: str, language: str = "de") -> dict[str, set[str]]:
+    """Return what is searched for each word of a question to one page; candidates for *Dach* and *Hobelmaschiene* are given."""
+    store = MemoryIndexStore()
+    await store.begin(IDENTITY)
+    await store.apply([page("a.md", text, language=language)], fence=1)
+
+    async def near(_index: IndexStore, word: str) -> list[Candidate]:
+        given = {"dach": Candidate("fach", 0.2), "hobelmaschiene": Candidate("hobelmaschine", 0.9)}
+        return [given[word]] if word in given else []
+
+    question = await Questions(store, near).ask(query)
+    return {term.word: {form for form, _ in term.alternatives} for term in question.terms}
+
+
+async def test_a_part_of_a_compound_finds_it_in_a_language_that_writes_it_as_one_word() -> None:
+    text = "Die Dacharbeiten und das Fach ruhen ab 33 °C, weil es zu heiß ist und das Handy es meldet."
+    found = await forms("Ist es zu heiß für das Dach und das Diensthandy?", text)
+    assert any(form.startswith("dacharbeit") for form in found["dach"])
+    assert "fach" not in found["dach"]
+    assert "handy" in found["diensthandy"]
+    english = await forms("is it too hot for the dach?", "The dacharbeiten rest if it is too hot for the men", "en")
+    assert english["dach"] == {"dach", "fach"}
+
+
+async def test_a_misspelt_compound_is_corrected_although_another_word_ends_it() -> None:
+    text = "Die Hobelmaschine steht neben der Maschiene, und das ist nicht gut, denn es ist kalt."
+    found = await forms("Wo ist die Hobelmaschiene und was ist das?", text)
+    assert any(form.startswith("hobelmaschin") and form != "hobelmaschiene" for form in found["hobelmaschiene"])
