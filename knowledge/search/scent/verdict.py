@@ -247,7 +247,7 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
         yield "keyword and semantic search disagree"
     elif signs.agreement == HALF:
         yield "keyword and semantic search rank different pages first"
-    else:
+    elif level != "lost":  # beside that it would read as praise
         yield "keyword and semantic search agree"
 
 
