@@ -7,46 +7,15 @@ value behind an alias is counted each time, so a text that multiplies itself by 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 MOST_CHARACTERS = 64 * 1024
 DEEPEST = 20
 MOST_VALUES = 10_000
-MOST_PROPERTY_LINES = 60
 
 _KEY_LINE = re.compile(r"([A-Za-z_][\w -]{0,63}?)[ \t]*:(?:[ \t]+(.*))?$")
-_PROPERTY = re.compile(r"[\"']?([^\W\d][\w .-]{0,63}?)[\"']?[ \t]*:(?:[ \t]+(.*))?$")
-"""A key of any alphabet at the beginning of a line, and what follows on that line."""
-_SAYS_NOTHING = re.compile(r"[\s\[\]{}|>~'\"+-]*(?:true|false|yes|no|null)?[\s\]'\"]*", re.IGNORECASE)
-_KNOWN_OTHERWISE = frozenset((
-    "title", "aliases", "alias", "tags", "tag", "summary", "description", "kind", "type", "lang", "language", "source", "untrusted",
-    "append", "exclude", "merge", "router",
-))  # fmt: skip
-"""Properties that the server reads itself, such as names, tags and the summary (`kb/reference/front-matter.md`)."""
-_ABOUT_THE_FILE = frozenset((
-    # How and where a page is shown.
-    "ads", "aside", "banner", "bookcollapsesection", "bookhidden", "canary", "cascade", "comments", "content_type", "cover",
-    "displayed_sidebar", "draft", "editlink", "excerpt_separator", "footer", "grand_parent", "has_children", "has_toc", "head",
-    "header", "headless", "hero", "hidden", "hide", "icon", "id", "identifier", "image", "images", "index", "kanban-plugin",
-    "layout", "link_title", "linktitle", "locale", "markup", "math", "mathjax", "menu", "menutitle", "nav", "navigation", "next",
-    "no-loc", "no_list", "noindex", "original_id", "outline", "outputs", "page", "pageclass", "params", "parent", "permalink",
-    "prev", "private", "publish", "published", "returntotop", "robots", "schema", "search", "simple_list", "sitemap", "slug",
-    "sort", "spelling", "template", "theme", "thumbnail", "titlefortitletag", "titletemplate", "translationkey", "uid", "uri",
-    "url", "urls", "weight",
-    # When the file was made, which is not what it is about.
-    "created", "created_at", "created-at", "creation-date", "creation_date", "ctime", "date created", "date modified",
-    "date_created", "date_modified", "expirydate", "last-updated", "last_modified", "last_modified_at", "last_updated", "lastmod",
-    "modified", "modified_at", "mtime", "publishdate", "pubdate", "update", "updated", "updated-at", "updated_at",
-))  # fmt: skip
-"""Properties whose values would be found instead of the pages that are about them: `layout: default`."""
-_OF_PROGRAMS = (
-    "_", "cspell", "css", "default_lang", "download help", "excalidraw", "external help", "help version", "hide_", "killercoda",
-    "meta_", "module ", "ms.", "nav_", "og:", "og_", "online version", "pagination", "redirect_", "render_", "show_", "sidebar",
-    "sort_", "toc",
-)  # fmt: skip
-"""How the names of further such properties begin."""
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})$")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?$")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ \t]+(\d\d?:\d\d:\d\d(?:\.\d+)?)$")
@@ -240,38 +209,6 @@ class _FrontMatterBuilder:
                     holder.value.setdefault(name, inner)
             elif value is not _DROPPED:
                 holder.value[key] = value
-
-
-def property_lines(block: Sequence[str]) -> Sequence[int]:
-    """Return the lines of a front matter, from 0, that say what the page is about: `author: Susanna Clarke`.
-
-    Left out are properties that the server reads itself, that say how a page is shown or when its file was made, and
-    those without a value or with just true or false. At most `MOST_PROPERTY_LINES`.
-    """
-    found: list[int] = []
-    for key, numbers, values in _entries(block):
-        if _is_about_the_subject(key.casefold()) and not all(map(_SAYS_NOTHING.fullmatch, values)):
-            found += numbers
-    return found[:MOST_PROPERTY_LINES]
-
-
-def _is_about_the_subject(key: str) -> bool:
-    return key not in _KNOWN_OTHERWISE and key not in _ABOUT_THE_FILE and not key.startswith(_OF_PROGRAMS)
-
-
-def _entries(block: Sequence[str]) -> Iterator[tuple[str, list[int], list[str]]]:
-    """Yield each property's key, its lines, and what stands on them behind the key."""
-    key, numbers, values = "", list[int](), list[str]()
-    for number, line in enumerate(block):
-        if pair := _PROPERTY.match(line):
-            if key:
-                yield key, numbers, values
-            key, numbers, values = pair[1], [number], [pair[2] or ""]
-        elif not line.startswith("#"):
-            numbers.append(number)
-            values.append(line)
-    if key:
-        yield key, numbers, values
 
 
 def is_yes(value: object) -> bool:

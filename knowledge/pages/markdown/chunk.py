@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from knowledge.pages.document import Document
-from knowledge.pages.front_matter import property_lines
 from knowledge.pages.markdown.blocks import Block, scan
 from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import HEADING_SEPARATOR
@@ -31,8 +30,8 @@ class Chunk:
     """A run of whole blocks under one heading.
 
     `section` is the heading path, outermost first, `()` before the first heading; lines count from 1 in the file,
-    both ends included; `text` is those lines unchanged, of front matter without those that are not searched. A single
-    line longer than `MOST` becomes several chunks, each with a part of it.
+    both ends included; `text` is those lines unchanged. A single line longer than `MOST` becomes several chunks,
+    each with a part of it.
     """
 
     ordinal: int
@@ -59,8 +58,7 @@ def cut(document: Document) -> list[Chunk]:
     of a chunk are in none, because readers don't see them. Fences, tables, HTML and list items stay whole up to `MOST`. A
     heading with no text below it, or only a place to link to (`<a id="x"></a>`), is joined to the text that follows, under that text's
     section.
-    Properties of the front matter that say what the page is about are the last chunk, without a section. A document with front matter
-    only has a chunk of its title and summary.
+    A document with front matter only is one chunk of its title and summary.
     """
     lines = document.text.split("\n")
     blocks = document.blocks or scan(lines, document.body_line - 1).blocks
@@ -79,16 +77,10 @@ class _Pieces:
             texts = self._texts(start, end)
             chunks += [Chunk(at, section, *place) for at, place in enumerate(texts, len(chunks))]
         document = self.document
-        if document.body_line == 1 or not document.metadata:
+        if chunks or document.body_line == 1 or not document.metadata:
             return chunks
         text = "\n".join(part for part in (document.title, document.summary) if part)
-        if not chunks and text:
-            chunks.append(Chunk(0, (), 1, document.body_line - 1, text))
-        # The last one, because the first is what a page begins with.
-        if lines := [line + 1 for line in property_lines(self.lines[1 : document.body_line - 2])]:
-            text = "\n".join(self.lines[line] for line in lines)[:MOST]
-            chunks.append(Chunk(len(chunks), (), lines[0] + 1, lines[-1] + 1, text))
-        return chunks
+        return [Chunk(0, (), 1, document.body_line - 1, text)] if text else []
 
     def _texts(self, start: int, end: int) -> Iterator[tuple[int, int, str]]:
         """Yield lines `start` to `end` as first and last line (from 1) and text, cut within lines of prose that are too long."""

@@ -182,41 +182,6 @@ def test_front_matter_alone_is_a_chunk_of_title_and_summary() -> None:
     assert chunks("---\ntitle: T\n---\nbody")[0].line_start == 4
 
 
-def test_properties_that_say_what_a_page_is_about_are_its_last_chunk() -> None:
-    front = """---
-author: "[[Susanna Clarke]]"
-title: Piranesi
-# a comment
-layout: book
-draft: true
-finished:
-Geburtstag: 14. Juni
-lent to:
-  - Elise
-  - Marek
-ms.date: 05/13/2026
----
-"""
-    first, last = chunks(front + "House with endless halls.\n")
-    assert (first.text, first.line_start) == ("House with endless halls.", 14)
-    assert last == Chunk(
-        1, (), 2, 11, 'author: "[[Susanna Clarke]]"\nGeburtstag: 14. Juni\nlent to:\n  - Elise\n  - Marek'
-    )
-
-
-@pytest.mark.parametrize(
-    "line", ["tags: [a, b]", "summary: S", "layout: x", "draft: false", "empty:", "list: []", "x: |"]
-)
-def test_a_property_that_says_nothing_about_the_subject_is_in_no_chunk(line: str) -> None:
-    assert [chunk.text for chunk in chunks(f"---\n{line}\n---\ntext\n")] == ["text"]
-
-
-def test_endless_properties_are_cut() -> None:
-    many = "".join(f"key{n}: value\n" for n in range(1_000))
-    assert len(chunks(f"---\n{many}---\ntext\n")[-1].text.split("\n")) == 60
-    assert len(chunks(f"---\nquote: {'x' * 9_000}\n---\ntext\n")[-1].text) == MOST
-
-
 def test_nothing_gives_no_chunks() -> None:
     assert chunks("") == []
     assert chunks("\n \n\t\n") == []
