@@ -197,7 +197,7 @@ class Finder:
             places = await self._places.find(
                 query, names, near, directory=place, languages=languages, spoken=question.spoken
             )
-        tagged = None if seen or places.target is not None else await find_tagged(self._index, query, directory=place)
+        tagged = None if seen or places.target is not None else await find_tagged(self._index, query, chosen, most=most)
         # A continued answer showed that page before.
         ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
         sharing_name = max(sharing(names), places.pages_sharing)
@@ -210,11 +210,11 @@ class Finder:
         sure = 0 if limit is None else min(limit, SURE)
         costs = {seq: _cost(ranking.rows[seq], sections[seq]) for seq in wanted}
         pages, shown = self._laid_out(
-            *(places.lines if tagged is None else tagged.lines, wanted, ranking, records),
+            *(tagged.lines if tagged and tagged.lines else places.lines, wanted, ranking, records),
             costs=costs,
             sure=sure,
             spare=EXPLAINED_CHARACTERS if explain else 0,
-            is_asked_for=tagged is not None or places.target is not None,
+            is_asked_for=bool(tagged and tagged.lines) or places.target is not None,
         )
         progress = await self._searchable()
         signs = measured.showing(shown)

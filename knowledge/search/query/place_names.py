@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within, without_suffix
@@ -46,6 +46,8 @@ MOST_OPENED = 8
 _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
 _TOKEN = re.compile(r"[^\s,;:!?¿¡\"'`()/]+")
+ENGLISH = "en"
+_OF_TAGS = frozenset({"tag", "tags", "tagged", "note", "notes", "page", "pages"})
 _ASKING = WHERE | WHICH | WHETHER | LIST | PLACE | THING | ALL | INSIDE
 """Words that ask for a place or name its kind; the remaining words of a question are a name."""
 
@@ -70,23 +72,31 @@ class NamedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class TaggedPages:
-    """How many pages have the tag that a question asks for, and the map lines of the first by path."""
+    """How many pages have the tag that a question asks for, and the map lines of the first by path.
+
+    There are no lines if the question says more than the tag, or if its answer is filtered.
+    """
 
     tag: str
     pages: int
     lines: Sequence[MapEntry]
 
 
-async def find_tagged(index: IndexStore, query: str, *, directory: str) -> TaggedPages | None:
-    """Return the pages below `directory` with the tag that `query` asks for; None if it asks for none, or no page has it."""
+async def find_tagged(index: IndexStore, query: str, chosen: Filters, *, most: int) -> TaggedPages | None:
+    """Return the pages with the tag that `query` asks for, below the path of `chosen`; None if it asks for none, or no page has it."""
     if not (asked := tag_in(query)):
         return None
     (tag,) = await known_tags(index, (asked,))
-    pages = await index.select(Filters(path=directory, tags=(tag,)))
+    place = Filters(path=chosen.path)
+    pages = await index.select(replace(place, tags=(tag,)))
     if not pages:
         return None
-    first = await index.tagged((tag,), after=f"{directory}/" if directory else "", limit=MOST_OPENED)
-    return TaggedPages(tag, len(pages), [document_entry(page) for page in first if within(page.path, directory)])
+    rest = [word for word in words(query) if word not in words(asked) and not WORDS.get(word, 0) & _ASKING]
+    says_more = any(word not in _OF_TAGS and not is_stop_word(word, (ENGLISH,)) for word in rest)
+    if says_more or chosen != place:
+        return TaggedPages(tag, len(pages), ())
+    first = await index.tagged((tag,), after=f"{place.path}/" if place.path else "", limit=min(MOST_OPENED, most))
+    return TaggedPages(tag, len(pages), [document_entry(page) for page in first if within(page.path, place.path)])
 
 
 async def known_tags(index: IndexStore, tags: Sequence[str]) -> tuple[str, ...]:

@@ -56,7 +56,9 @@ count as one word: with full weight for each, pages that repeat the compound wou
 COMPOUNDING = frozenset({"da", "de", "fi", "hu", "nl", "no", "sv"})
 """Languages that write compounds as one word."""
 SHORTEST_PART = 4
-"""Letters that each part of a compound has at least."""
+"""Letters that a word must have to be looked for as the beginning of compounds."""
+BEGUN = 0.36
+"""The probability that a compound that begins with an unknown word is about what was asked for."""
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
@@ -168,7 +170,7 @@ class Questions:
             word for word in content if word in kept or not languages.is_stop_word(likely.get(word, word))
         ] or content
         compounds = await self._compounds(corrections) if COMPOUNDING.intersection(spoken) else {}
-        corrections = _likely(corrections, compounds.keys(), languages)
+        corrections = _likely(corrections, compounds, languages)
         # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() and not gap else ""
         completions = await self._completions(last)
@@ -179,8 +181,7 @@ class Questions:
             # Square roots, so that a page that has only the likely correction still ranks near pages with the other words.
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
             sure = [(other, 1.0) for other in (*filter(None, [best.get(word)]), *other_names_of_month(word))]
-            longer = (*(completions if word == last else ()), *compounds.get(word, ()))
-            unfinished = [(other, PREFIX_WEIGHT) for other in longer]
+            unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
             of_verb = verb.forms if verb is not None and word == verb.verb else ()
             as_one = [(joined[word], AS_ONE_WORD)] if joined.get(word, "") in known else []
             forms = [(word, 1.0), *sure, *near, *unfinished, *of_verb, *as_one]
@@ -236,20 +237,10 @@ class Questions:
             self._documents, self._languages_at = await self._index.languages(), position
         return self._documents
 
-    async def _compounds(self, unknown: Iterable[str]) -> Mapping[str, Sequence[str]]:
-        """Return for each word that no page has in any form the known words that it begins, and the longest that ends it.
-
-        `Dacharbeiten` for `Dach`, and `Handy` for `Diensthandy`.
-        """
-        found: dict[str, Sequence[str]] = {}
-        for word in unknown:
-            if not word.isalpha() or len(word) < SHORTEST_PART:
-                continue
-            ends = [word[at:] for at in range(SHORTEST_PART, len(word) - SHORTEST_PART + 1)]
-            known = await self._index.frequencies(ends) if ends else {}
-            if parts := [*await self._completions(word), *[end for end in ends if end in known][:1]]:
-                found[word] = parts
-        return found
+    async def _compounds(self, unknown: Iterable[str]) -> Mapping[str, Sequence[Candidate]]:
+        """Return the known words that begin with a word that no page has in any form: `Dacharbeiten` for `Dach`."""
+        words = [word for word in unknown if len(word) >= SHORTEST_PART and word.isalpha()]
+        return {word: [Candidate(one, BEGUN) for one in await self._completions(word)] for word in words}
 
     async def _completions(self, prefix: str) -> Sequence[str]:
         if len(prefix) < SHORTEST_PREFIX or is_part_of_a_run(prefix):
@@ -259,19 +250,21 @@ class Questions:
 
 
 def _likely(
-    corrections: Mapping[str, Sequence[Candidate]], compounds: AbstractSet[str], languages: QuestionLanguages
+    corrections: Mapping[str, Sequence[Candidate]],
+    compounds: Mapping[str, Sequence[Candidate]],
+    languages: QuestionLanguages,
 ) -> dict[str, Sequence[Candidate]]:
-    """Return the candidates that are looked for: no stop words, and for a word of `compounds` only those that are likely.
+    """Return the words that are looked for instead of an unknown one: compounds that begin with it, or else all candidates.
 
-    A misspelt stop word was left out before; *Dach* is not looked for by *nach*.
+    Beside compounds only likely candidates. No stop words: if one was probably meant, the word was left out before.
     """
     return {
         word: [
-            other
-            for other in near
-            if not languages.is_stop_word(other.word) and (word not in compounds or other.probability >= LIKELY)
+            *(one for one in near if not languages.is_stop_word(one.word) and not (begun and one.probability < LIKELY)),
+            *begun,
         ]
         for word, near in corrections.items()
+        for begun in [compounds.get(word, ())]
     }
 
 

@@ -38,7 +38,7 @@ _NO_MEMBER = re.compile(r"template|vorlage|modèle|plantilla|modello|index|readm
 _OF_ANY_PAGE = frozenset((
     "note", "notes", "page", "pages", "entry", "file", "document", "notiz", "eintrag", "seite", "nota", "página", "fiche", "pagina",
 ))  # fmt: skip
-"""Words for any page, which its name need not have."""
+"""Words for any page, which its name need not have if they end the question: *last daily note*."""
 _MARKS = "?!.,:;\"'()"
 _OF_A_PERIOD = re.compile(r"[\d-]+")
 """The name of a folder for a year or a month."""
@@ -88,8 +88,12 @@ def words_beside_newest(question: SearchQuestion) -> Sequence[Collection[str]]:
     asks = {word.strip(_MARKS).casefold() for word in written.split()} & _NEWEST
     if not asks or question.days or _OTHER_SENSE.search(written):
         return ()
-    left_out = asks | _OF_ANY_PAGE | {"recent"}
-    return [{form for form, _ in term.alternatives if form} for term in question.terms if term.word not in left_out]
+    left_out = asks | {"recent"}
+    terms = [term for term in question.terms if term.word not in left_out]
+    # Not the *last page of the contract*, which is no page here.
+    if len(terms) > 1 and terms[-1].word in _OF_ANY_PAGE and written.strip(_MARKS).casefold().endswith(terms[-1].word):
+        del terms[-1]
+    return [{form for form, _ in term.alternatives if form} for term in terms]
 
 
 def newest_of(paths: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import NoSuchPath
+from knowledge.state.ports import Filters
 from tests.support.knowledge_bases.folders import write
 from tests.unit.search.test_finder import Base
 
@@ -389,6 +390,17 @@ async def test_a_question_for_the_pages_with_a_tag_lists_them_and_leads_to_their
     assert (scent.level, scent.reason, scent.next) == ("partial", "4 pages have this tag", "kb_map('#team')")
     assert [page.path for page in answer.pages] == ["f-g.md", *tagged]
     assert [page.path for page in (await base.finder.search(query, path="f")).pages] == [*tagged]
+    assert len((await base.finder.search(query, limit=1)).pages) == 1
+
+
+async def test_a_question_that_says_more_than_a_tag_or_is_filtered_lists_the_pages_of_its_hits(tmp_path: Path) -> None:
+    tagged = {f"f/{n}.md": f"---\ntags: [team]\n---\n# Page {n}\n\nLamp {n}.\n" for n in range(12)}
+    base = Base(write(tmp_path, {**tagged, "draft.md": "---\ntags: [team, draft]\n---\n# Plan\n\nThe team plans.\n"}))
+    await base.index_all()
+    more = await base.finder.search("lamp 11 #team")
+    assert (more.pages[0].path, more.scent.next) == ("f/11.md", "kb_map('#team')")
+    filtered = await base.finder.search("#team", filters=Filters(tags=("draft",)))
+    assert [page.path for page in filtered.pages] == ["draft.md"]
     assert "have this tag" not in (await base.finder.search("remove a tag from a page")).scent.reason
 
 

@@ -63,6 +63,8 @@ async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in
     "query",
     [
         "latest Postgres version",
+        "last page of the minutes",
+        "last note of the day",
         "last Sunday of September",
         "latest board meeting about the roof",
         "last board meeting of 2025",
