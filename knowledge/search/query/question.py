@@ -55,10 +55,10 @@ WHOLE_SHARE = 0.5
 count as one word: with full weight for each, pages that repeat the compound would come first whatever else was asked."""
 COMPOUNDING = frozenset({"da", "de", "fi", "hu", "nl", "no", "sv"})
 """Languages that write compounds as one word."""
-SHORTEST_PART = 4
-"""Letters that a word must have to be looked for as the beginning of compounds."""
-BEGUN = 0.36
-"""The probability that a compound that begins with an unknown word is about what was asked for."""
+SHORTEST_PART, SHORTEST_END = 4, 5
+"""Letters that the first part of a compound has at least, and the part that ends it: shorter ones end many words by chance."""
+OF_A_COMPOUND = 0.36
+"""The probability that a compound and its part are about the same."""
 MOST_COMPLETIONS = 8
 SHORTEST_PREFIX = 3
 MOST_EMBEDDED = 4000
@@ -238,9 +238,18 @@ class Questions:
         return self._documents
 
     async def _compounds(self, unknown: Iterable[str]) -> Mapping[str, Sequence[Candidate]]:
-        """Return the known words that begin with a word that no page has in any form: `Dacharbeiten` for `Dach`."""
-        words = [word for word in unknown if len(word) >= SHORTEST_PART and word.isalpha()]
-        return {word: [Candidate(one, BEGUN) for one in await self._completions(word)] for word in words}
+        """Return for each word that no page has in any form the known words that it begins, and the longest that ends it.
+
+        `Dacharbeiten` for `Dach`, and `Handy` for `Diensthandy`.
+        """
+        found: dict[str, Sequence[Candidate]] = {}
+        for word in filter(str.isalpha, unknown):
+            ends = [word[at:] for at in range(SHORTEST_PART, len(word) - SHORTEST_END + 1)]
+            known = await self._index.frequencies(ends) if ends else {}
+            begun = await self._completions(word) if len(word) >= SHORTEST_PART else ()
+            akin = [*begun, *[end for end in ends if end in known][:1]]
+            found[word] = [Candidate(one, OF_A_COMPOUND) for one in akin]
+        return found
 
     async def _completions(self, prefix: str) -> Sequence[str]:
         if len(prefix) < SHORTEST_PREFIX or is_part_of_a_run(prefix):
@@ -254,18 +263,16 @@ def _likely(
     compounds: Mapping[str, Sequence[Candidate]],
     languages: QuestionLanguages,
 ) -> dict[str, Sequence[Candidate]]:
-    """Return the words that are looked for instead of an unknown one: compounds that begin with it, or else all candidates.
+    """Return the words that are looked for beside unknown ones: their `compounds` and likely candidates, or else all candidates.
 
-    Beside compounds only likely candidates. No stop words: if one was probably meant, the word was left out before.
+    No stop words: if one was probably meant, the word was left out before.
     """
-    return {
-        word: [
-            *(one for one in near if not languages.is_stop_word(one.word) and not (begun and one.probability < LIKELY)),
-            *begun,
-        ]
-        for word, near in corrections.items()
-        for begun in [compounds.get(word, ())]
-    }
+    found: dict[str, Sequence[Candidate]] = {}
+    for word, near in corrections.items():
+        akin = compounds.get(word, ())
+        both = [*(one for one in near if not akin or one.probability >= LIKELY), *akin]
+        found[word] = [one for one in both if not languages.is_stop_word(one.word)]
+    return found
 
 
 def _is_month_of_may(query: str, days: Iterable[str]) -> bool:

@@ -27,6 +27,7 @@ PAGES = {
     "plans.md": "# Limits\n\nThe burst limit of the plan is 500 requests.\n",
     "events.md": "# Webhook events\n\nA webhook event such as `object.created` is delivered once.\n",
     "travel/kyoto.md": "# Nights\n\nFour nights in Kyoto are booked.\n",
+    "dach.md": "# Schlechtwetter\n\nDie Dacharbeiten und das Handy ruhen, wenn es zu heiß ist oder stürmt.\n",
     "lunch.md": "# Lunch\n\nLunch is served at noon in the garden.\n",
 }
 
@@ -40,6 +41,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
     ("query", "path", "level"),
     [
         ("FS-2010 file name too long", "errors/fs-2010.md", "sufficient"),
+        ("Ruhen das Diensthandy und das Dach, wenn es stürmt?", "dach.md", "partial"),
         ("error FS2010: file name is too long", "errors/fs-2010.md", "sufficient"),
         ("FS-2011 file name too long", "errors/fs-2010.md", "partial"),
         ("ENAMETOOLONG: file name too long", "errors/fs-2010.md", "partial"),
