@@ -170,7 +170,7 @@ class Questions:
             word for word in content if word in kept or not languages.is_stop_word(likely.get(word, word))
         ] or content
         compounds = await self._compounds(corrections) if COMPOUNDING.intersection(spoken) else {}
-        corrections = _likely(corrections, compounds, languages)
+        corrections = _with_compounds(corrections, compounds, languages)
         # The last word may be unfinished, unless something follows it.
         last = asked[-1] if asked and query[-1:].isalnum() and not gap else ""
         completions = await self._completions(last)
@@ -258,21 +258,16 @@ class Questions:
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
 
 
-def _likely(
+def _with_compounds(
     corrections: Mapping[str, Sequence[Candidate]],
     compounds: Mapping[str, Sequence[Candidate]],
     languages: QuestionLanguages,
 ) -> dict[str, Sequence[Candidate]]:
-    """Return the words that are looked for beside unknown ones: their `compounds` and likely candidates, or else all candidates.
-
-    No stop words: if one was probably meant, the word was left out before.
-    """
-    found: dict[str, Sequence[Candidate]] = {}
-    for word, near in corrections.items():
-        akin = compounds.get(word, ())
-        both = [*(one for one in near if not akin or one.probability >= LIKELY), *akin]
-        found[word] = [one for one in both if not languages.is_stop_word(one.word)]
-    return found
+    """Return all candidates for each unknown word but stop words: if one was probably meant, the word was left out before."""
+    return {
+        word: [one for one in (*near, *compounds.get(word, ())) if not languages.is_stop_word(one.word)]
+        for word, near in corrections.items()
+    }
 
 
 def _is_month_of_may(query: str, days: Iterable[str]) -> bool:
