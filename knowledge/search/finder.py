@@ -32,12 +32,13 @@ from knowledge.search.layout import (
     share,
 )
 from knowledge.search.map_lines import document_entry, when
+from knowledge.search.maps.gathered import known_tags
 from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.corrections import Correct
 from knowledge.search.query.languages import LanguageGap
 from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned, find_mentions
 from knowledge.search.query.names import LONGEST_NAME, other_spellings, sharing
-from knowledge.search.query.place_names import NamedPlaces, Places, TaggedPages, find_tagged, known_tags
+from knowledge.search.query.place_names import NamedPlaces, Places, TaggedPages, find_tagged
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
 from knowledge.search.ranking.fusion import spread
@@ -197,7 +198,8 @@ class Finder:
             places = await self._places.find(
                 query, names, near, directory=place, languages=languages, spoken=question.spoken
             )
-        tagged = None if seen or places.target is not None else await find_tagged(self._index, query, chosen, most=most)
+        # A place's lines come before those of a tag, and a continued answer has shown both.
+        tagged = await find_tagged(self._index, query, chosen, most=0 if seen or places.target else most)
         # A continued answer showed that page before.
         ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
         sharing_name = max(sharing(names), places.pages_sharing)
@@ -210,11 +212,11 @@ class Finder:
         sure = 0 if limit is None else min(limit, SURE)
         costs = {seq: _cost(ranking.rows[seq], sections[seq]) for seq in wanted}
         pages, shown = self._laid_out(
-            *(tagged.lines if tagged and tagged.lines else places.lines, wanted, ranking, records),
+            *(tagged.lines or places.lines, wanted, ranking, records),
             costs=costs,
             sure=sure,
             spare=EXPLAINED_CHARACTERS if explain else 0,
-            is_asked_for=bool(tagged and tagged.lines) or places.target is not None,
+            is_asked_for=bool(tagged.lines) or places.target is not None,
         )
         progress = await self._searchable()
         signs = measured.showing(shown)
@@ -371,7 +373,7 @@ class Finder:
         return await self._router.route(query, mode, named=names, vector=ranking.embedded.vector)
 
     async def _for_place(
-        self, scent: Scent, places: NamedPlaces, tagged: TaggedPages | None, signs: ScentSigns, *, pages_known: bool
+        self, scent: Scent, places: NamedPlaces, tagged: TaggedPages, signs: ScentSigns, *, pages_known: bool
     ) -> Scent:
         """Return the scent of the answer to a question for a directory, a page or the pages with a tag; of any other `scent`.
 
@@ -382,7 +384,7 @@ class Finder:
         at = places.target
         if at is not None and (at.kind == "directory" or signs.exact or await self._is_empty(at.path)):
             return at_place(scent, at, named=signs.exact, namesakes=places.namesakes)
-        if tagged is not None:
+        if tagged.tag:
             return at_tag(scent, tagged.tag, tagged.pages)
         if at is None and scent.level == "lost" and places.lines and places.lines[0].kind == "directory":
             return at_folder(places.lines[0])

@@ -56,6 +56,13 @@ def tagged_summary(summary: str, tags: Sequence[str]) -> str:
     return " ".join(filter(None, (summary, *shown)))
 
 
+async def known_tags(index: IndexStore, tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags, those that no page has in the spelling of the commonest one that differs from them in case only."""
+    known = [tag for tag, _ in await index.tags(limit=MOST_KNOWN_TAGS)]
+    spelling = {tag.casefold(): tag for tag in reversed(known)}
+    return tuple(tag if tag in known else spelling.get(tag.casefold(), tag) for tag in tags)
+
+
 async def map_of_tag(index: IndexStore, asked: str, cursor: str | None = None) -> MapView | None:
     """Return the pages with the tag `asked` or one below it (`a/b` is below `a`), whatever its case; None if no page has it.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.paths import INDEX_NAME, ancestors, parent, within, without_suffix
 from knowledge.search.map_lines import Entries, document_entry, join
-from knowledge.search.maps.gathered import MOST_KNOWN_TAGS
+from knowledge.search.maps.gathered import known_tags
 from knowledge.search.query.analysis import is_stop_word, words
 from knowledge.search.query.names import nearest_first, sharing, tag_in
 from knowledge.search.query.only_names import SaidName, asks_what_exists, said_names
@@ -46,7 +46,6 @@ MOST_OPENED = 8
 _BREAKS = re.compile(r"[\s_\-]+")
 _PATH = re.compile(r"[\w.\-]+(?:/[\w.\-]+)*/?")
 _TOKEN = re.compile(r"[^\s,;:!?¿¡\"'`()/]+")
-ENGLISH = "en"
 _OF_TAGS = frozenset({"tag", "tags", "tagged", "note", "notes", "page", "pages"})
 _ASKING = WHERE | WHICH | WHETHER | LIST | PLACE | THING | ALL | INSIDE
 """Words that ask for a place or name its kind; the remaining words of a question are a name."""
@@ -74,36 +73,30 @@ class NamedPlaces:
 class TaggedPages:
     """How many pages have the tag that a question asks for, and the map lines of the first by path.
 
-    There are no lines if the question says more than the tag, or if its answer is filtered.
+    `tag` is empty if it asks for none, or no page has it. There are no lines if the question says more than the tag, or if its
+    answer is filtered.
     """
 
-    tag: str
-    pages: int
-    lines: Sequence[MapEntry]
+    tag: str = ""
+    pages: int = 0
+    lines: Sequence[MapEntry] = ()
 
 
-async def find_tagged(index: IndexStore, query: str, chosen: Filters, *, most: int) -> TaggedPages | None:
-    """Return the pages with the tag that `query` asks for, below the path of `chosen`; None if it asks for none, or no page has it."""
+async def find_tagged(index: IndexStore, query: str, chosen: Filters, *, most: int) -> TaggedPages:
+    """Return the pages with the tag that `query` asks for, below the path of `chosen`, with at most `most` lines."""
     if not (asked := tag_in(query)):
-        return None
+        return TaggedPages()
     (tag,) = await known_tags(index, (asked,))
     place = Filters(path=chosen.path)
     pages = await index.select(replace(place, tags=(tag,)))
     if not pages:
-        return None
+        return TaggedPages()
     rest = [word for word in words(query) if word not in words(asked) and not WORDS.get(word, 0) & _ASKING]
-    says_more = any(word not in _OF_TAGS and not is_stop_word(word, (ENGLISH,)) for word in rest)
+    says_more = any(word not in _OF_TAGS and not is_stop_word(word) for word in rest)
     if says_more or chosen != place:
-        return TaggedPages(tag, len(pages), ())
+        return TaggedPages(tag, len(pages))
     first = await index.tagged((tag,), after=f"{place.path}/" if place.path else "", limit=min(MOST_OPENED, most))
     return TaggedPages(tag, len(pages), [document_entry(page) for page in first if within(page.path, place.path)])
-
-
-async def known_tags(index: IndexStore, tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags, those that no page has in the spelling of the commonest one that differs from them in case only."""
-    known = [tag for tag, _ in await index.tags(limit=MOST_KNOWN_TAGS)]
-    spelling = {tag.casefold(): tag for tag in reversed(known)}
-    return tuple(tag if tag in known else spelling.get(tag.casefold(), tag) for tag in tags)
 
 
 class Places:

@@ -180,11 +180,11 @@ class Questions:
         for word in content:
             # Square roots, so that a page that has only the likely correction still ranks near pages with the other words.
             near = [(other.word, math.sqrt(other.probability)) for other in corrections.get(word, ())]
-            sure = [(other, 1.0) for other in (*filter(None, [best.get(word)]), *other_names_of_month(word))]
+            equal = [word, *([best[word]] if word in best else []), *other_names_of_month(word)]
             unfinished = [(other, PREFIX_WEIGHT) for other in completions] if word == last else []
             of_verb = verb.forms if verb is not None and word == verb.verb else ()
             as_one = [(joined[word], AS_ONE_WORD)] if joined.get(word, "") in known else []
-            forms = [(word, 1.0), *sure, *near, *unfinished, *of_verb, *as_one]
+            forms = [*((form, 1.0) for form in equal), *near, *unfinished, *of_verb, *as_one]
             terms.append(_term(forms, languages, shares[word], known))
         terms += [QueryTerm(said, tuple((day, 1.0) for day in forms)) for said, forms in days.items()]
         # A word that is read as an identifier because of the error (`aHrold`) is corrected as a whole.
@@ -245,10 +245,10 @@ class Questions:
         found: dict[str, Sequence[Candidate]] = {}
         for word in filter(str.isalpha, unknown):
             ends = [word[at:] for at in range(SHORTEST_PART, len(word) - SHORTEST_END + 1)]
-            known = await self._index.frequencies(ends) if ends else {}
+            known = await self._index.frequencies(ends)
+            longest = [end for end in ends if end in known][:1]
             begun = await self._completions(word) if len(word) >= SHORTEST_PART else ()
-            akin = [*begun, *[end for end in ends if end in known][:1]]
-            found[word] = [Candidate(one, OF_A_COMPOUND) for one in akin]
+            found[word] = [Candidate(one, OF_A_COMPOUND) for one in (*begun, *longest)]
         return found
 
     async def _completions(self, prefix: str) -> Sequence[str]:

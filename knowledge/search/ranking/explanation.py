@@ -347,7 +347,7 @@ class Explainer:
         if seq in self._ranking.exact:
             return f"above {path} because its name matches the question"
         if seq == self._ranking.newest:
-            return f"above {path} because, judging by its name, it is the newest such page"
+            return f"above {path} because, judging by the file names, it is the newest such page"
         ahead = {part: value - theirs.get(part, 0.0) for part, value in one.parts.items()}
         best = next(best for best in self._ranking.ranked if rows[best].doc == rows[seq].doc)
         if best != seq:
@@ -400,7 +400,7 @@ def _plain(part: str) -> str:
         BY_WORDS: "its place by words",
         BY_MEANING: "its place by meaning",
         EXACT: "its name, which matches the question",
-        NEWEST: "its name, the newest in its folder",
+        NEWEST: "its file name, by which it is the newest such page",
         RERANKED: "its place in the order of the reranker",
     }[part]
 

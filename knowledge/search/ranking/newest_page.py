@@ -13,7 +13,7 @@ from knowledge.search.ranking.ranker import NAME_DEPTH, Ranking
 from knowledge.state.ports import DocumentRecord, IndexStore
 
 BEST_PAGES = 4
-"""Pages of an answer that are looked at: most of them, or the first one, must be of the folder in question."""
+"""The first pages of an answer: the folder of the first of them, and one that most of them are in, are looked at."""
 MOST_OF_THEM = 3
 FEWEST = 3
 """Pages with a date, a version or a number in their name that a folder must have."""
@@ -65,13 +65,12 @@ async def find_newest(index: IndexStore, question: SearchQuestion, ranking: Rank
         page = await index.document(newest) if newest else None
         if page is not None and _has_all(others, page):
             return page.path
-    # Or of a few in the folder: the latest *polarisation curve* among logs of all kinds.
+    # Or of some in the folder: the latest *polarisation curve* among logs of all kinds. Only if no page of the name is left out.
     fitting = [page.path for page in named if within(page.path, place) and _has_all(others, page)]
-    few = fitting if len(named) < NAME_DEPTH else []
-    of_folders = (
-        newest_of(path for path in few if _folder_of(path) == one) for one in dict.fromkeys(map(_folder_of, few))
-    )
-    return next(filter(None, of_folders), "")
+    for folder in dict.fromkeys(map(_folder_of, fitting)) if len(named) < NAME_DEPTH else ():
+        if newest := newest_of(path for path in fitting if _folder_of(path) == folder):
+            return newest
+    return ""
 
 
 async def _pages_by_name(index: IndexStore, ranking: Ranking) -> Sequence[DocumentRecord]:

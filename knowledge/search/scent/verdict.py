@@ -235,7 +235,7 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     if signs.is_mentioned or signs.names_another:
         yield f"the question names {'the best' if signs.is_mentioned else 'another'} page"
     if signs.is_newest:
-        yield "judging by their names, this is the newest such page"
+        yield "judging by the file names, this is the newest such page"
     if signs.compares:
         yield "the question asks for two things"
     yield from _coverage_of(signs)
@@ -247,7 +247,7 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
         yield "keyword and semantic search disagree"
     elif signs.agreement == HALF:
         yield "keyword and semantic search rank different pages first"
-    elif level != "lost":  # beside that it would read as praise
+    elif level != "lost":  # there it would read as praise
         yield "keyword and semantic search agree"
 
 

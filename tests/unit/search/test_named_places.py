@@ -390,7 +390,11 @@ async def test_a_question_for_the_pages_with_a_tag_lists_them_and_leads_to_their
     assert (scent.level, scent.reason, scent.next) == ("partial", "4 pages have this tag", "kb_map('#team')")
     assert [page.path for page in answer.pages] == ["f-g.md", *tagged]
     assert [page.path for page in (await base.finder.search(query, path="f")).pages] == [*tagged]
-    assert len((await base.finder.search(query, limit=1)).pages) == 1
+    short = await base.finder.search(query, limit=1)
+    assert len(short.pages) == 1
+    continued = await base.finder.search(query, limit=1, cursor=short.next_cursor)
+    assert continued.scent.next == "kb_map('#team')"
+    assert "have this tag" not in (await base.finder.search("remove a tag from a page")).scent.reason
 
 
 async def test_a_question_that_says_more_than_a_tag_or_is_filtered_lists_the_pages_of_its_hits(tmp_path: Path) -> None:
@@ -401,7 +405,6 @@ async def test_a_question_that_says_more_than_a_tag_or_is_filtered_lists_the_pag
     assert (more.pages[0].path, more.scent.next) == ("f/11.md", "kb_map('#team')")
     filtered = await base.finder.search("#team", filters=Filters(tags=("draft",)))
     assert [page.path for page in filtered.pages] == ["draft.md"]
-    assert "have this tag" not in (await base.finder.search("remove a tag from a page")).scent.reason
 
 
 @pytest.mark.parametrize(
