@@ -28,6 +28,7 @@ PAGES = {
     "events.md": "# Webhook events\n\nA webhook event such as `object.created` is delivered once.\n",
     "travel/kyoto.md": "# Nights\n\nFour nights in Kyoto are booked.\n",
     "dach.md": "# Schlechtwetter\n\nDie Dacharbeiten und das Handy ruhen, wenn es zu heiß ist oder stürmt.\n",
+    "books/piranesi.md": "---\nauthor: Susanna Clarke\nrating: 5\n---\nA house with endless halls, tides and statues.\n",
     "lunch.md": "# Lunch\n\nLunch is served at noon in the garden.\n",
 }
 
@@ -41,6 +42,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
     ("query", "path", "level"),
     [
         ("FS-2010 file name too long", "errors/fs-2010.md", "sufficient"),
+        ("Susanna Clarke", "books/piranesi.md", "sufficient"),
         ("Ruhen das Diensthandy und das Dach, wenn es stürmt?", "dach.md", "partial"),
         ("error FS2010: file name is too long", "errors/fs-2010.md", "sufficient"),
         ("FS-2011 file name too long", "errors/fs-2010.md", "partial"),
