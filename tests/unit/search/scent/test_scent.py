@@ -119,15 +119,23 @@ def test_a_doubtful_answer_from_a_short_page_has_the_page_read_whole() -> None:
     assert told(MIDDLING, [ShownChunk("ops/keys.md", "Keys", short=True)]) == ("partial", "kb_read('ops/keys.md')")
 
 
-def test_a_lost_question_is_sent_to_the_directory_of_the_first_hit_and_told_its_words() -> None:
+def test_a_lost_question_is_sent_to_the_directory_of_most_of_the_first_pages_and_told_its_words() -> None:
     at = [
-        ShownChunk("ops/keys.md", "Rotate keys with care > Choice", title="Rotate keys with care"),
         ShownChunk("team/a.md", ""),
+        ShownChunk("ops/keys.md", "Rotate keys with care > Choice", title="Rotate keys with care"),
+        ShownChunk("ops/keys.md", "Rotate keys with care", title="Rotate keys with care"),
+        ShownChunk("ops/access/doors.md", "Doors", title="Doors"),
         ShownChunk("team/b.md", ""),
         ShownChunk("ops/vault.md", "Choice", title="The vault"),
     ]
     # Not with its own word, nor with a heading that every page may have.
-    assert told(replace(POOR, asked="rotate keys"), at) == ("lost", "kb_map('ops') (its pages are about care, vault)")
+    assert told(replace(POOR, asked="rotate keys"), at) == ("lost", "kb_map('ops') (its pages are about care, doors, vault)")
+
+
+def test_a_lost_question_whose_first_pages_have_no_directory_in_common_is_sent_to_the_whole_map() -> None:
+    at = [ShownChunk(path, "") for path in ("ops/keys.md", "team/a.md", "home/b.md")]
+    assert told(POOR, at) == ("lost", "kb_map('')")
+    assert told(POOR, at[:1]) == ("lost", "kb_map('ops')")
 
 
 def test_a_page_that_both_engines_rank_first_and_that_has_most_words_is_not_lost() -> None:
