@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
 from knowledge.index.ports import Known
-from knowledge.pages.document import head, parse
+from knowledge.pages.document import Document, head, parse
 from knowledge.pages.markdown.chunk import Chunk, cut, indexed_text
+from knowledge.pages.markdown.properties import properties_of
 from knowledge.pages.paths import INDEX_NAME, PageLink, parent
 from knowledge.pages.vault import FileRead, Vault
-from knowledge.search.query.analysis import remember_words
-from knowledge.state.ports import DocumentRecord, IndexedChunk, Remove, Replace, Touch
+from knowledge.search.query.analysis import analyzer, index_language, remember_words, words
+from knowledge.state.ports import (
+    DocumentRecord,
+    IndexedChunk,
+    IndexedProperties,
+    PropertyLines,
+    Remove,
+    Replace,
+    Touch,
+)
 from knowledge.tokens import count_tokens
 
 MOST_SECTIONS = 200
@@ -40,6 +49,7 @@ class Prepared:
     pieces: tuple[UnembeddedChunk, ...]
     problems: tuple[str, ...]
     links: tuple[PageLink, ...] = ()
+    properties: IndexedProperties | None = None
 
     @property
     def path(self) -> str:
@@ -64,7 +74,7 @@ class Prepared:
                     words=piece.words,
                 )
             )
-        return Replace(self.record, tuple(chunks), self.links)
+        return Replace(self.record, tuple(chunks), self.links, self.properties)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +172,21 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
         indexed_at_ns=at_ns,
     )
     return Prepared(
-        record, tuple(_piece(chunk, document.title) for chunk in cut(document)), document.problems, document.page_links
+        record,
+        tuple(_piece(chunk, document.title) for chunk in cut(document)),
+        document.problems,
+        document.page_links,
+        _properties(document),
     )
+
+
+def _properties(document: Document) -> IndexedProperties | None:
+    found = properties_of(document)
+    if found is None:
+        return None
+    terms = analyzer(index_language(document.language)).indexed_terms(found.searched)
+    lines = PropertyLines(found.line_start, found.line_end, found.text)
+    return IndexedProperties(lines, tuple(dict.fromkeys(terms)), tuple(frozenset(words(found.searched))))
 
 
 def _piece(chunk: Chunk, title: str) -> UnembeddedChunk:

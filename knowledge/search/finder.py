@@ -48,7 +48,7 @@ from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_
 from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.scent.across_languages import note_on, scent_across
-from knowledge.search.scent.ranking_signs import RankingSigns
+from knowledge.search.scent.ranking_signs import measured
 from knowledge.search.scent.signs import ScentSigns
 from knowledge.search.scent.verdict import (
     LOST_BELOW,
@@ -203,8 +203,8 @@ class Finder:
         # A continued answer showed that page before.
         ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
         sharing_name = max(sharing(names), places.pages_sharing)
-        measured = RankingSigns(question, ranking, sharing=sharing_name, newest=newest)
-        fresh = _unseen(seen, ranking, is_sure=measured.is_sure)
+        signs_of = measured(question, ranking, sharing=sharing_name, newest=newest)
+        fresh = _unseen(seen, ranking, is_sure=signs_of.is_sure)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
@@ -219,7 +219,7 @@ class Finder:
             is_asked_for=bool(tagged.lines) or places.target is not None,
         )
         progress = await self._searchable()
-        signs = measured.showing(shown)
+        signs = signs_of.showing(shown)
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.

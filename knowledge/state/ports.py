@@ -285,6 +285,23 @@ class IndexedChunk:
     words: Collection[str]
 
 
+class PropertyLines(NamedTuple):
+    """The lines of a document's front matter that say what it is about; numbers from 1 in the file, both ends included."""
+
+    line_start: int
+    line_end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedProperties:
+    """Property lines to be stored, with the distinct `terms` that find them, and their `words`, unstemmed, for the vocabulary."""
+
+    lines: PropertyLines
+    terms: Collection[str]
+    words: Collection[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Replace:
     """Store this document at `record.path`, whatever was there."""
@@ -292,6 +309,7 @@ class Replace:
     record: DocumentRecord
     chunks: tuple[IndexedChunk, ...]
     links: tuple[PageLink, ...] = ()
+    properties: IndexedProperties | None = None
 
 
 class LinkRow(NamedTuple):
@@ -629,6 +647,14 @@ class IndexStore(Protocol):
 
         Case is ignored. The name is a path, a file name (with or without suffix), a title, an alias or a heading.
         """
+        ...
+
+    async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
+        """Return the documents, by number, whose properties have each of the terms; not for a term that more than `most` have."""
+        ...
+
+    async def properties(self, docs: Collection[int]) -> Mapping[int, PropertyLines]:
+        """Return the property lines of those of the documents that have any."""
         ...
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:

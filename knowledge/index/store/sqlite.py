@@ -35,6 +35,7 @@ from knowledge.state.ports import (
     NameMatch,
     NameRow,
     Progress,
+    PropertyLines,
     Replace,
     SourcedDocument,
     Space,
@@ -258,6 +259,22 @@ class SqliteIndexStore:
     async def named(self, name: str, *, limit: int, spellings: Sequence[str] = ()) -> Sequence[NameMatch]:
         """Return the documents and sections called `name`, or else the first of `spellings`, each once, by its best match."""
         return self._database.read(partial(_named, [*filter(None, map(name_key, (name, *spellings)))], limit))
+
+    async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
+        """Return the documents, by number, whose properties have each of the terms; not for a term that more than `most` have."""
+
+        def look(c: apsw.Connection) -> dict[str, list[int]]:
+            sql = "SELECT doc FROM property_term WHERE term = ? LIMIT ?"
+            found = ((term, [doc for (doc,) in c.execute(sql, (term, most + 1))]) for term in terms)
+            return {term: docs for term, docs in found if 0 < len(docs) <= most}
+
+        return self._database.read(look)
+
+    async def properties(self, docs: Collection[int]) -> Mapping[int, PropertyLines]:
+        """Return the property lines of those of the documents that have any."""
+        sql = "SELECT doc, line_start, line_end, text FROM property WHERE doc IN (SELECT value FROM carray(?))"
+        rows: Any = self._database.query(sql, (numbers(sorted(docs)),)) if docs else ()
+        return {doc: PropertyLines(*lines) for doc, *lines in rows}
 
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
         """Return the first chunk of the document or of its section, or None."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import apsw
 
-from knowledge.index.store.sqlite_write import RECORD_COLUMNS, record_of, unpack_words
+from knowledge.index.store.sqlite_write import RECORD_COLUMNS, TERM_END, record_of, unpack_words
 from knowledge.pages.paths import PageLink
-from knowledge.state.ports import IndexedChunk, Replace
+from knowledge.state.ports import IndexedChunk, IndexedProperties, PropertyLines, Replace
 
 _DOCUMENTS = (
     f"SELECT {RECORD_COLUMNS}, doc, words, links FROM document JOIN document_words USING (doc) "  # noqa: S608 - a constant
@@ -34,9 +34,16 @@ def copies(paths: Sequence[str], c: apsw.Connection) -> Sequence[Replace]:
                 record_of(columns),
                 _chunks(chunks, Counter(unpack_words(words))),
                 tuple(PageLink(target, bool(wiki)) for target, wiki in json.loads(links or "[]")),
+                _properties(doc, c),
             )
         )
     return found
+
+
+def _properties(doc: int, c: apsw.Connection) -> IndexedProperties | None:
+    """Return the properties of a document, without their words: its first chunk has all of them."""
+    rows: Any = c.execute("SELECT line_start, line_end, text, terms FROM property WHERE doc = ?", (doc,)).fetchall()
+    return next((IndexedProperties(PropertyLines(*lines), terms.split(TERM_END), ()) for *lines, terms in rows), None)
 
 
 def _chunks(rows: Sequence[Any], words: Counter[str]) -> tuple[IndexedChunk, ...]:

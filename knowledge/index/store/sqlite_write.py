@@ -34,11 +34,12 @@ RECORD_COLUMNS = (
 )
 _FIRST_COLUMN = itemgetter(0)
 _DECODER = json.JSONDecoder()
+TERM_END = "\n"
 BATCH_CACHE_KB, FEW_ROWS = 32_000, 256
 """A batch with more rows needs a larger cache of pages: a writer whose cache is full must write pages before the commit."""
 EMPTIED = (
     *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector"),
-    *("removal", "directory", "language", "vocabulary"),
+    *("removal", "directory", "language", "vocabulary", "property", "property_term"),
 )
 
 
@@ -134,6 +135,8 @@ _INSERTS = {
     "code": "INSERT INTO code VALUES (?, ?, ?, ?)",
     "vector": "INSERT INTO vector VALUES (?, ?)",
     "document_words": "INSERT INTO document_words VALUES (?, ?)",
+    "property": "INSERT INTO property VALUES (?, ?, ?, ?, ?)",
+    "property_term": "INSERT INTO property_term VALUES (?, ?)",
 }
 
 
@@ -191,6 +194,9 @@ class _Batch:
             [(n.key, n.rank, record.path, n.position) for n in names_of(record)],
         )
         self._c.executemany("DELETE FROM tag WHERE tag = ? AND doc = ?", [(tag, doc) for tag in set(record.tags)])
+        properties: Any = self._c.execute("DELETE FROM property WHERE doc = ? RETURNING terms", (doc,)).fetchall()
+        gone_terms = [(term, doc) for (terms,) in properties for term in terms.split(TERM_END)]
+        self._c.executemany("DELETE FROM property_term WHERE term = ? AND doc = ?", gone_terms)
         self._gone_words.update(unpack_words(words))
         gone: Any = self._c.execute("SELECT seq FROM code WHERE doc = ? ORDER BY seq", (doc,)).fetchall()
         for table in ("chunk", "vector", "code"):
@@ -212,7 +218,8 @@ class _Batch:
         if doc is None:
             self.doc += 1
             doc = self.doc
-        words = list(chain.from_iterable(chunk.words for chunk in change.chunks))
+        properties = change.properties
+        words = list(chain(*(chunk.words for chunk in change.chunks), properties.words if properties else ()))
         # Counting twice is faster than adding two counters: counting runs in C, adding does not.
         self._new_words.update(words)
         rows = self._rows
@@ -226,6 +233,9 @@ class _Batch:
         rows["name"] += [(n.key, n.rank, r.path, n.position, n.section, doc) for n in names_of(r)]
         rows["tag"] += [(tag, doc) for tag in set(r.tags)]
         rows["document_words"].append((doc, pack_words(Counter(words))))
+        if properties:
+            rows["property"].append((doc, *properties.lines, TERM_END.join(properties.terms)))
+            rows["property_term"] += [(term, doc) for term in properties.terms]
         if change.links:
             rows["document_links"].append((doc, compact(change.links)))
             rows["link"] += _link_rows(r.path, change.links)
@@ -244,6 +254,7 @@ class _Batch:
         # In the order of the table, adjacent rows share pages.
         self._rows["name"].sort(key=_FIRST_COLUMN)
         self._rows["tag"].sort()
+        self._rows["property_term"].sort()
         self._rows["link"].sort()
         for table, sql in _INSERTS.items():
             self._c.executemany(sql, self._rows[table])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from knowledge.pages.document import Document
 from knowledge.pages.markdown.blocks import Block, scan
 from knowledge.pages.markdown.inline import without_attributes
-from knowledge.pages.markdown.properties import searched_lines
 from knowledge.pages.paths import HEADING_SEPARATOR
 
 TARGET = 1200
@@ -32,8 +31,7 @@ class Chunk:
 
     `section` is the heading path, outermost first, `()` before the first heading; lines count from 1 in the file,
     both ends included; `text` is those lines unchanged. A single line longer than `MOST` becomes several chunks,
-    each with a part of it. The first chunk of a page begins with the lines of its front matter that say what it is about, and has
-    them at the end of its text.
+    each with a part of it.
     """
 
     ordinal: int
@@ -60,7 +58,7 @@ def cut(document: Document) -> list[Chunk]:
     of a chunk are in none, because readers don't see them. Fences, tables, HTML and list items stay whole up to `MOST`. A
     heading with no text below it, or only a place to link to (`<a id="x"></a>`), is joined to the text that follows, under that text's
     section.
-    A document with front matter only is one chunk of its title and of the lines that say what it is about.
+    A document with front matter only is one chunk of its title and summary.
     """
     lines = document.text.split("\n")
     blocks = document.blocks or scan(lines, document.body_line - 1).blocks
@@ -79,14 +77,10 @@ class _Pieces:
             texts = self._texts(start, end)
             chunks += [Chunk(at, section, *place) for at, place in enumerate(texts, len(chunks))]
         document = self.document
-        if document.body_line == 1 or not document.metadata:
+        if chunks or document.body_line == 1 or not document.metadata:
             return chunks
-        first = chunks[0] if chunks else Chunk(0, (), 1, document.body_line - 1, document.title)
-        # A short passage of their own would be found before the page that is about what many pages name: `client: Acme`.
-        if lines := [line + 1 for line in searched_lines(self.lines[1 : document.body_line - 2])]:
-            text = "\n".join([first.text, "", *(self.lines[line] for line in lines)])
-            first = replace(first, line_start=min(lines[0] + 1, first.line_start), text=text)
-        return [first, *chunks[1:]] if first.text else []
+        text = "\n".join(part for part in (document.title, document.summary) if part)
+        return [Chunk(0, (), 1, document.body_line - 1, text)] if text else []
 
     def _texts(self, start: int, end: int) -> Iterator[tuple[int, int, str]]:
         """Yield lines `start` to `end` as first and last line (from 1) and text, cut within lines of prose that are too long."""

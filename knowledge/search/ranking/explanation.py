@@ -17,7 +17,7 @@ from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import LOOKED_CHARACTERS, TermMatcher
 from knowledge.search.ranking.fusion import RRF_K
 from knowledge.search.ranking.ranker import Engines, Ranking, SearchScope
-from knowledge.search.ranking.signals import FEEDBACK, MEANING, NAMES, PAGE, PASSAGE
+from knowledge.search.ranking.signals import FEEDBACK, MEANING, NAMES, PAGE, PASSAGE, PROPERTIES
 from knowledge.search.ranking.weights import DEFAULT_WEIGHTS
 from knowledge.state.ports import ChunkRow, IndexStore
 
@@ -392,6 +392,7 @@ def _plain(part: str) -> str:
         PAGE: "the words of the whole page",
         NAMES: "the words in its title, aliases and path",
         MEANING: "its meaning",
+        PROPERTIES: "the words in its front matter",
         FEEDBACK: "words that the first passages share",
         PRESENT: "how many of the question's words it has",
         NEIGHBOURS: "words that are neighbours in the question, too",

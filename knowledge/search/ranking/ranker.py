@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,8 @@ FEWEST_TERMS = 2
 """Words that a question must have for feedback to be used."""
 MOST_READ = 2_000
 """Characters of a chunk that feedback reads; few have more, and their beginning says what they are about."""
+MOST_BY_PROPERTIES, COMMON_PROPERTY = 5, 500
+"""The most pages that are found by their properties, and the most pages that a word may find: one that more have tells none apart."""
 TRIES = 3
 """Attempts at a vector search. All vectors are exchanged when the embedder changes; twice during one question is very unlikely."""
 
@@ -146,6 +149,9 @@ class Ranking:
     """The documents that the question mentions, whether they come first or not."""
     newest: int | None = None
     """The chunk that was put first because its page is the newest one that the question may mean."""
+    properties: Mapping[int, ChunkRow] = field(default_factory=dict)
+    """The chunks whose rows in `rows` have the page's properties behind their text, because the page was found by them, without
+    these."""
     reranker: str = ""
     """The model that reordered the first chunks, "" without one; each place then keeps the score that it had before."""
 
@@ -181,6 +187,7 @@ class _EngineResults:
     """The chunks found by words that have the question as it was written."""
     mentioned: frozenset[int] = frozenset()
     """The best chunks of the pages that the question mentions."""
+    properties: Mapping[int, ChunkRow] = field(default_factory=dict)
 
 
 class Ranker:
@@ -234,6 +241,7 @@ class Ranker:
             *(ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded),
             mentioned=found.mentioned,
             named=mentioned.docs,
+            properties=found.properties,
         )
         ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
         ranking = replace(ranking, made=RankTrace(weights, found.signals, ranks, 0.99 / best))
@@ -343,15 +351,52 @@ class Ranker:
             with suppress(EngineUnavailable):
                 of_mentioned = await self._mentioned(engines, question, scope, mentioned)
         as_asked = bool(named or verbatim or of_mentioned)
+        by_properties = await self._by_properties(question, scope)
         joining = _Joining(self._index, engines, scope, question, embedded, weights, as_asked, rows=dict(rows))
         listed = frozenset(hit.seq for hit in keyword)
         fused, signals = await joining.joined(
-            [*keyword, *(hit for hit in of_mentioned if hit.seq not in listed)], vectors, pages, names
+            [*keyword, *(hit for hit in of_mentioned if hit.seq not in listed)], vectors, pages, names, by_properties
         )
         return _EngineResults(
             *(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows, verbatim),
             mentioned=frozenset(hit.seq for hit in of_mentioned),
+            properties=await self._with_properties(by_properties, joining.rows),
         )
+
+    async def _by_properties(self, question: SearchQuestion, scope: SearchScope) -> Sequence[Scored]:
+        """Return the first chunks of the pages whose properties have most of the question's words, with the share that they have."""
+        forms = {form: (term.word, weight) for term in question.terms for form, weight in term.alternatives}
+        having = await self._index.having_properties(forms.keys(), most=COMMON_PROPERTY)
+        if not having:
+            return ()
+        found: dict[int, dict[str, float]] = {}
+        rarity: dict[str, int] = {}
+        for form, docs in having.items():
+            word, weight = forms[form]
+            rarity[word] = max(rarity.get(word, 0), len(docs))
+            for doc in docs:
+                if scope.docs is None or doc in scope.docs:
+                    words = found.setdefault(doc, {})
+                    words[word] = max(words.get(word, 0.0), weight)
+
+        def worth(doc: int) -> float:
+            return sum(weight / (1 + math.log(rarity[word])) for word, weight in found[doc].items())
+
+        best = sorted(found, key=lambda doc: (-worth(doc), doc))[:MOST_BY_PROPERTIES]
+        firsts = [(await self._index.first_chunk(doc, None), doc) for doc in best]
+        asked = len(question.terms)
+        return [Scored(seq, doc, sum(found[doc].values()) / asked) for seq, doc in firsts if seq is not None]
+
+    async def _with_properties(self, found: Sequence[Scored], rows: dict[int, ChunkRow]) -> Mapping[int, ChunkRow]:
+        """Put the properties of the pages behind the text of these chunks in `rows`; return the rows without them."""
+        plain = await self._rows([hit.seq for hit in found], rows) if found else {}
+        properties = await self._index.properties([row.doc for row in plain.values()])
+        for seq, row in plain.items():
+            if row.doc in properties:
+                start, _, text = properties[row.doc]
+                start = min(start, row.line_start)
+                rows[seq] = row._replace(text=f"{row.text}\n\n{text}", line_start=start)
+        return plain
 
     async def _rows(self, seqs: Sequence[int], read: Mapping[int, ChunkRow]) -> Mapping[int, ChunkRow]:
         """Return the rows of those of the chunks that still exist; `read` were read a moment ago."""
@@ -457,10 +502,15 @@ class _Joining:
     """The chunks that were read."""
 
     async def joined(
-        self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
+        self,
+        keyword: Sequence[Scored],
+        vectors: Sequence[Scored],
+        pages: Sequence[Scored],
+        names: Sequence[Scored],
+        properties: Sequence[Scored],
     ) -> tuple[list[Fused], ChunkSignals]:
-        """Merge the four lists: return each chunk once, best first, and the signals of all chunks."""
-        signals = await self._signals(keyword, vectors, pages, names)
+        """Merge the lists: return each chunk once, best first, and the signals of all chunks."""
+        signals = await self._signals(keyword, vectors, pages, names, properties)
         words = len(self.question.terms)
         ranked = signals.ranked(self.weights, words)
         best = {seq: signals.docs[seq] for seq, _ in ranked[:CHUNKS]}
@@ -484,13 +534,19 @@ class _Joining:
         )
 
     async def _signals(
-        self, keyword: Sequence[Scored], vectors: Sequence[Scored], pages: Sequence[Scored], names: Sequence[Scored]
+        self,
+        keyword: Sequence[Scored],
+        vectors: Sequence[Scored],
+        pages: Sequence[Scored],
+        names: Sequence[Scored],
+        properties: Sequence[Scored],
     ) -> ChunkSignals:
-        found = {hit.seq: hit.doc for hit in (*keyword, *vectors)}
+        found = {hit.seq: hit.doc for hit in (*keyword, *vectors, *properties)}
         # The beginning of a page that is among the best as a whole, although none of its chunks is.
         having = frozenset(found.values())
         found |= {hit.seq: hit.doc for hit in (*pages[:WHOLE_PAGES], *names[:WHOLE_PAGES]) if hit.doc not in having}
         signals = ChunkSignals(shares(keyword), page_shares(pages), page_shares(names), found)
+        signals.properties = {hit.seq: hit.score for hit in properties}
         signals.cosines.update((hit.seq, hit.score) for hit in vectors)
         transformer = self.embedded is not None and not self.embedded.embedder.name.startswith(STATIC)
         whole = len(vectors) == DEPTH or self.question.gap

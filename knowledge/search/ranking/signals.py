@@ -13,8 +13,13 @@ LEAST_FEEDBACK = 0.1
 """Share of the best feedback score that the first chunk must have. If it has less, the question asks for something other
 than what the first chunks have in common."""
 
-PASSAGE, PAGE, NAMES, MEANING, FEEDBACK = "passage", "page", "names", "meaning", "shared words"
-PARTS = (PASSAGE, PAGE, NAMES, MEANING)
+OF_PROPERTIES = 0.75
+"""The weight of properties that have all words of the question. A passage with all of them comes first, and they come before passages
+with few."""
+
+PASSAGE, PAGE, NAMES, MEANING, PROPERTIES = "passage", "page", "names", "meaning", "properties"
+FEEDBACK = "shared words"
+PARTS = (PASSAGE, PAGE, NAMES, MEANING, PROPERTIES)
 """The summands of a chunk's sum, in the order in which they are added; `FEEDBACK` comes after them."""
 
 
@@ -24,6 +29,7 @@ class ChunkSignals:
 
     `keyword`: BM25 of the chunk; `pages` and `names`: BM25 of its whole page, and of the page's names, by document;
     `cosines`: nearness in meaning, -1..1; `feedback`: BM25 for the words that the first chunks share.
+    `properties`: the share of the question's words that are in the properties of a page, by its first chunk.
     `docs` maps each chunk that may be shown to its document, those found by words first, each list best first.
     """
 
@@ -33,6 +39,7 @@ class ChunkSignals:
     docs: dict[int, int]
     cosines: dict[int, float] = field(default_factory=dict)
     feedback: Mapping[int, float] = field(default_factory=dict)
+    properties: Mapping[int, float] = field(default_factory=dict)
     added: tuple[QueryTerm, ...] = ()
     """The words that the first chunks share, and those chunks."""
     learnt_from: tuple[int, ...] = ()
@@ -72,28 +79,31 @@ class ChunkSignals:
         summands = self._summands(weights, words)
         for seq, doc in self.docs.items():
             if seq not in known:
-                passage, page, names, meaning = summands(seq, doc)
-                known[seq] = passage + page + names + meaning
+                known[seq] = sum(summands(seq, doc))
         return dict(known)
 
-    def _summands(self, weights: RankingWeights, words: int) -> Callable[[int, int], tuple[float, float, float, float]]:
+    def _summands(self, weights: RankingWeights, words: int) -> Callable[[int, int], tuple[float, ...]]:
         """Return the function of chunk and document that returns the summands. It runs 300 times in a search."""
         of_page = weights.pages if self.pages else 0.0
         of_passage, of_names = 1 - of_page, weights.names
         keyword, pages, names, cosines = self.keyword, self.pages, self.names, self.cosines
+        properties = self.properties
         if self.nearest is None or not weights.cosine:
             above, of_meaning, distance = 0.0, weights.cosine_for(words), 1.0
         else:
             above, of_meaning, distance = self.nearest[1], weights.nearness, self.nearest[0] - self.nearest[1]
 
-        def summands(seq: int, doc: int) -> tuple[float, float, float, float]:
+        def summands(seq: int, doc: int) -> tuple[float, ...]:
             # A negative value means no more than zero: it must not pull down a chunk that has the words.
             near = max(cosines.get(seq, 0.0), 0.0) - above
+            passage, page = of_passage * keyword.get(seq, 0.0), of_page * pages.get(doc, 0.0)
             return (
-                of_passage * keyword.get(seq, 0.0),
-                of_page * pages.get(doc, 0.0),
+                passage,
+                page,
                 of_names * names.get(doc, 0.0),
                 of_meaning * near / distance if near > 0.0 else 0.0,
+                # A page that says it in its text as well is not more about it.
+                max(OF_PROPERTIES * properties.get(seq, 0.0) - passage - page, 0.0) if properties else 0.0,
             )
 
         return summands

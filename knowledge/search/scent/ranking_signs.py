@@ -44,6 +44,15 @@ FEWEST_SAID = 4
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 
 
+def measured(question: SearchQuestion, ranking: Ranking, *, sharing: int, newest: str) -> RankingSigns:
+    """Return the signs of a ranking: by the texts of the pages if these are enough, otherwise with their properties."""
+    if ranking.properties:
+        by_texts = RankingSigns(question, _without_properties(question, ranking), sharing=sharing, newest=newest)
+        if by_texts.is_sure:
+            return by_texts
+    return RankingSigns(question, ranking, sharing=sharing, newest=newest)
+
+
 class RankingSigns:
     """The signs of a ranking, measured once. Only `missing` depends on which chunks are shown.
 
@@ -97,6 +106,7 @@ class RankingSigns:
             compares=question.compares,
             lacks_distinct_word=counted.lacks_distinct_word(matches),
             is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
+            is_in_properties=not ranking.properties.keys().isdisjoint(of_page),
             asked=" ".join(question.to_embed.split()),
         )
 
@@ -140,6 +150,19 @@ class RankingSigns:
     @cached_property
     def _matcher(self) -> TermMatcher:
         return TermMatcher(self._question.terms, dates=self._question.days)
+
+
+def _without_properties(question: SearchQuestion, ranking: Ranking) -> Ranking:
+    """Return the ranking with the texts of its pages only."""
+    matcher = TermMatcher(question.terms, question.pairs, question.days)
+    matches = {seq: matcher.match(row) for seq, row in ranking.properties.items()}
+    return replace(
+        ranking,
+        rows={**ranking.rows, **ranking.properties},
+        matches={**ranking.matches, **{seq: match.words for seq, match in matches.items()}},
+        pairs={**ranking.pairs, **{seq: match.pairs for seq, match in matches.items()}},
+        properties={},
+    )
 
 
 @lru_cache(maxsize=4_096)

@@ -99,7 +99,14 @@ def score_of(signs: ScentSigns) -> float:
     # page has as much of the words, it may be that one.
     is_level = signs.by_both and signs.lead <= LEVEL
     is_elsewhere = signs.names_another or signs.lacks_distinct_word or signs.compares or signs.is_newest
-    is_unsure = signs.is_stub or is_elsewhere or is_level or (not signs.title and (signs.words == 1 or is_aside))
+    # Properties say little, and often of something else that the page names: `referred_by: Bjarne Moe` beside an address.
+    is_unsure = (
+        signs.is_stub
+        or signs.is_in_properties
+        or is_elsewhere
+        or is_level
+        or (not signs.title and (signs.words == 1 or is_aside))
+    )
     most = SUREST if covers and not is_unsure else BELOW_SUFFICIENT if signs.coverage else LOST_BELOW / 2
     # That all words are on one page speaks for it, even if others come near, and so does that it has most of them and both engines
     # rank it first. A page with few words of a short question may be about something else, and one with none has only its nearness in
@@ -242,7 +249,9 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     if signs.compares:
         yield "the question asks for two things"
     yield from _coverage_of(signs)
-    if level != "sufficient" and signs.coverage >= HALF and signs.lead <= LEVEL:
+    if signs.is_in_properties:
+        yield "the page was also found by its front matter"
+    elif level != "sufficient" and signs.coverage >= HALF and signs.lead <= LEVEL:
         yield "other pages match as well"
     if not signs.by_both:
         return

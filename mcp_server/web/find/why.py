@@ -12,6 +12,7 @@ PARTS: Mapping[str, str] = {
     "page": "Words on the whole page",
     "names": "Words in title, aliases and path",
     "meaning": "Similar meaning",
+    "properties": "Words in the front matter",
     "shared words": "Words that the best passages share",
     "words present": "Number of the question's words",
     "neighbours": "Words that are neighbours in the question, too",

@@ -27,11 +27,13 @@ from knowledge.state.ports import (
     Filters,
     IndexChange,
     IndexedChunk,
+    IndexedProperties,
     IndexIdentity,
     IndexPosition,
     IndexStore,
     LinkedDocument,
     Progress,
+    PropertyLines,
     Remove,
     Replace,
     SourcedDocument,
@@ -121,6 +123,33 @@ async def test_a_document_is_returned_as_it_was_stored(store: IndexStore) -> Non
     assert await store.stamps() == {"día/ü b.md": (stored.stamp, "r1", 5)}
     assert await store.stamps(["día/ü b.md", "nowhere.md"]) == {"día/ü b.md": (stored.stamp, "r1", 5)}
     assert await store.stamps([]) == {}
+
+
+async def test_documents_are_found_by_the_terms_of_their_properties(store: IndexStore) -> None:
+    lines = PropertyLines(2, 3, "author: Clarke\nrating: 5")
+    one = replace(
+        page("one.md", "text"), properties=IndexedProperties(lines, ("author", "clarke"), ("author", "clarke"))
+    )
+    two = replace(page("two.md", "text"), properties=IndexedProperties(lines, ("author",), ("author",)))
+    await store.apply([one, two, page("three.md", "text")], fence=1)
+    doc = {row.path: row.doc for row in (await store.chunks([1, 3, 5])).values()}
+    assert await store.having_properties(["clarke", "author", "nobody"], most=2) == {
+        "clarke": [doc["one.md"]],
+        "author": [doc["one.md"], doc["two.md"]],
+    }
+    assert (await store.having_properties(["clarke", "author"], most=1)).keys() == {"clarke"}, "too many have the other"
+    assert await store.properties([*doc.values(), 4711]) == {doc["one.md"]: lines, doc["two.md"]: lines}
+    assert await store.properties([]) == {}
+    assert await store.frequencies(["author", "clarke", "text"]) == {"author": 2, "clarke": 1, "text": 3}
+
+    await store.apply([page("one.md", "text"), Remove("two.md")], fence=1)
+    assert await store.having_properties(["clarke", "author"], most=2) == {}
+    assert await store.properties(doc.values()) == {}
+    assert await store.frequencies(["author", "clarke"]) == {}
+
+    await store.apply([one], fence=1)
+    await store.begin(replace(IDENTITY, recipe=2))
+    assert await store.having_properties(["clarke"], most=2) == {}
 
 
 async def test_records_are_found_by_the_documents_numbers(store: IndexStore) -> None:
@@ -535,7 +564,9 @@ async def test_an_index_of_an_earlier_version_counts_its_languages_when_it_is_op
     await store.apply([page("a.md", language="de"), page("b.md", language="de"), page("c.md", language="en")], fence=1)
     await store.close()
     with closing(sqlite3.connect(tmp_path / "index.db")) as connection:
-        connection.executescript("DROP TABLE language; PRAGMA user_version = 3;")
+        connection.executescript(
+            "DROP TABLE language; DROP TABLE property; DROP TABLE property_term; PRAGMA user_version = 3;"
+        )
     store = await SqliteIndexStore.open(tmp_path / "index.db")
     assert await store.languages() == {"de": 2, "en": 1}
     await store.close()

@@ -176,58 +176,10 @@ def test_an_endless_line_of_code_stays_whole() -> None:
     assert len(chunks("```\n" + "x" * 9000 + "\n```")) == 1
 
 
-def test_properties_that_say_what_a_page_is_about_are_in_its_first_chunk() -> None:
-    front = """---
-author: "[[Susanna Clarke]]"
-title: Piranesi
-# a comment
-layout: book
-draft: true
-finished:
-Geburtstag: 14. Juni
-tags: [novel]
-"lent to":
-  - Elise
-  - Marek
-C++: yes, much
-ms.date: 05/13/2026
----
-"""
-    properties = 'author: "[[Susanna Clarke]]"\nGeburtstag: 14. Juni\ntags: [novel]\n"lent to":\n  - Elise\n  - Marek\nC++: yes, much'
-    first, second = chunks(front + "# Halls\nHouse with endless halls.\n# Tides\nHigh.\n")
-    assert first == Chunk(0, ("Halls",), 2, 17, f"# Halls\nHouse with endless halls.\n\n{properties}")
-    assert (second.ordinal, second.text) == (1, "# Tides\nHigh.")
-
-
-def test_front_matter_alone_is_a_chunk_of_title_and_properties() -> None:
-    front = "---\ntitle: Piranesi\nsummary: A house.\nauthor: Susanna Clarke\n---\n"
-    assert chunks(front) == [Chunk(0, (), 1, 5, "Piranesi\n\nsummary: A house.\nauthor: Susanna Clarke")]
-    assert chunks("---\ntitle: T\n---\n") == [Chunk(0, (), 1, 3, "T")]
+def test_front_matter_alone_is_a_chunk_of_title_and_summary() -> None:
+    (head,) = chunks("---\ntitle: T\nsummary: S\n---\n")
+    assert (head.text, head.line_start, head.line_end) == ("T\nS", 1, 4)
     assert chunks("---\ntitle: T\n---\nbody")[0].line_start == 4
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "aliases: [a, b]",
-        "Kind: guide",
-        "layout: x",
-        "draft: false",
-        "empty:",
-        "list: []",
-        "x: |",
-        "date: 2026-05-03",
-        "api key: 1",
-    ],
-)
-def test_a_property_that_says_nothing_about_the_subject_is_in_no_chunk(line: str) -> None:
-    assert [chunk.text for chunk in chunks(f"---\n{line}\n---\ntext\n")] == ["text"]
-
-
-def test_endless_properties_are_left_out() -> None:
-    many = "".join(f"key{n}: a\n" for n in range(1_000))
-    assert len(chunks(f"---\n{many}---\ntext\n")[0].text.split("\n")) == 60 + 2
-    assert chunks(f"---\nblob: {'x' * 9_000}\nafter: this\n---\ntext\n")[0].text == "text\n\nafter: this"
 
 
 def test_nothing_gives_no_chunks() -> None:

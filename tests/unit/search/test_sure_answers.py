@@ -42,7 +42,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
     ("query", "path", "level"),
     [
         ("FS-2010 file name too long", "errors/fs-2010.md", "sufficient"),
-        ("Susanna Clarke", "books/piranesi.md", "sufficient"),
+        ("Susanna Clarke", "books/piranesi.md", "partial"),
+        ("endless halls, tides and statues", "books/piranesi.md", "sufficient"),
         ("Ruhen das Diensthandy und das Dach, wenn es stürmt?", "dach.md", "partial"),
         ("error FS2010: file name is too long", "errors/fs-2010.md", "sufficient"),
         ("FS-2011 file name too long", "errors/fs-2010.md", "partial"),

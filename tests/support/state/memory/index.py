@@ -19,6 +19,7 @@ from knowledge.state.ports import (
     Filters,
     IndexChange,
     IndexedChunk,
+    IndexedProperties,
     IndexIdentity,
     IndexPosition,
     LackingRow,
@@ -27,6 +28,7 @@ from knowledge.state.ports import (
     NameMatch,
     NameRow,
     Progress,
+    PropertyLines,
     Remove,
     SourcedDocument,
     Space,
@@ -43,6 +45,7 @@ class _StoredEntry:
     record: DocumentRecord
     chunks: dict[int, IndexedChunk]
     links: tuple[PageLink, ...] = ()
+    properties: IndexedProperties | None = None
 
 
 def _page_names(entry: _StoredEntry) -> NameRow:
@@ -163,7 +166,11 @@ class MemoryIndexStore:
                     self._doc += 1
                     doc = self._doc
                 self._entries[change.record.path] = _StoredEntry(
-                    doc, change.record, {self._next_seq(): chunk for chunk in change.chunks}, change.links
+                    doc,
+                    change.record,
+                    {self._next_seq(): chunk for chunk in change.chunks},
+                    change.links,
+                    change.properties,
                 )
                 self._next_seq()  # so that a new document without chunks is noticed as well
                 halves = {chunk.digest: (chunk.half, chunk.code) for chunk in change.chunks}
@@ -290,6 +297,16 @@ class MemoryIndexStore:
             found.setdefault((doc, section), NameMatch(doc, path, section, BY[rank]))
         return list(found.values())[:limit]
 
+    async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
+        """Return the documents whose properties have each of the terms; not for a term that more than `most` have."""
+        entries = [entry for entry in self._entries.values() if entry.properties]
+        found = {t: sorted(e.doc for e in entries if e.properties and t in e.properties.terms) for t in terms}
+        return {term: docs for term, docs in found.items() if 0 < len(docs) <= most}
+
+    async def properties(self, docs: Collection[int]) -> Mapping[int, PropertyLines]:
+        """Return the property lines of those of the documents that have any."""
+        return {e.doc: e.properties.lines for e in self._entries.values() if e.properties and e.doc in docs}
+
     async def first_chunk(self, doc: int, section: str | None) -> int | None:
         """Return the first chunk of the document or its section; None if there is none."""
         chunks = {seq: c for entry in self._entries.values() if entry.doc == doc for seq, c in entry.chunks.items()}
@@ -337,7 +354,11 @@ class MemoryIndexStore:
         )
 
     def _counts(self) -> Counter[str]:
-        return Counter(w for entry in self._entries.values() for chunk in entry.chunks.values() for w in chunk.words)
+        entries = self._entries.values()
+        of_properties = [w for entry in entries if entry.properties for w in entry.properties.words]
+        return Counter(
+            [*of_properties, *(w for entry in entries for chunk in entry.chunks.values() for w in chunk.words)]
+        )
 
     async def linking(self, keys: Collection[str], *, limit: int) -> Sequence[LinkRow]:
         """Return at most `limit` links that have one of these keys, by page, each once."""

@@ -129,7 +129,10 @@ def test_a_lost_question_is_sent_to_the_directory_of_most_of_the_first_pages_and
         ShownChunk("ops/vault.md", "Choice", title="The vault"),
     ]
     # Not with its own word, nor with a heading that every page may have.
-    assert told(replace(POOR, asked="rotate keys"), at) == ("lost", "kb_map('ops') (its pages are about care, doors, vault)")
+    assert told(replace(POOR, asked="rotate keys"), at) == (
+        "lost",
+        "kb_map('ops') (its pages are about care, doors, vault)",
+    )
 
 
 def test_a_lost_question_whose_first_pages_have_no_directory_in_common_is_sent_to_the_whole_map() -> None:
