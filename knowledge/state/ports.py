@@ -661,6 +661,10 @@ class IndexStore(Protocol):
         """Return the first chunk of the document, or of its section with that heading path (`A > B`); None if it is gone."""
         ...
 
+    async def first_chunks(self, docs: Collection[int]) -> Mapping[int, int]:
+        """Return the first chunk of each of the documents that has one."""
+        ...
+
     async def languages(self) -> Mapping[str, int]:
         """Return the number of documents in each language, most frequent first; `""` is an unknown language."""
         ...

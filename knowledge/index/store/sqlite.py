@@ -262,11 +262,16 @@ class SqliteIndexStore:
 
     async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
         """Return the documents, by number, whose properties have each of the terms; not for a term that more than `most` have."""
+        if not terms:
+            return {}
 
         def look(c: apsw.Connection) -> dict[str, list[int]]:
-            sql = "SELECT doc FROM property_term WHERE term = ? LIMIT ?"
-            found = ((term, [doc for (doc,) in c.execute(sql, (term, most + 1))]) for term in terms)
-            return {term: docs for term, docs in found if 0 < len(docs) <= most}
+            # Of twenty terms of a question hardly any is found: to ask for all at once takes a quarter of the time.
+            some = "SELECT value FROM carray(?) WHERE EXISTS (SELECT 1 FROM property_term WHERE term = value)"
+            known: Any = c.execute(some, (apsw.carray(tuple(terms)),)).fetchall()
+            having = "SELECT doc FROM property_term WHERE term = ? LIMIT ?"
+            found = {term: [doc for (doc,) in c.execute(having, (term, most + 1))] for (term,) in known}
+            return {term: docs for term, docs in found.items() if len(docs) <= most}
 
         return self._database.read(look)
 
@@ -281,6 +286,11 @@ class SqliteIndexStore:
         sql = "SELECT chunk.seq, section FROM code JOIN chunk USING (seq) WHERE code.doc = ? ORDER BY ordinal"
         rows: Any = self._database.query(sql, (doc,))
         return next((seq for seq, headings in rows if begins_in(json.loads(headings), section)), None)
+
+    async def first_chunks(self, docs: Collection[int]) -> Mapping[int, int]:
+        """Return the first chunk of each of the documents that has one."""
+        sql = "SELECT doc, min(seq) FROM code WHERE doc IN (SELECT value FROM carray(?)) GROUP BY doc"
+        return dict(self._database.query(sql, (numbers(sorted(docs)),)) if docs else ())  # type: ignore[arg-type]  # two numbers each
 
     async def languages(self) -> Mapping[str, int]:
         """Return the number of documents in each language, most frequent first."""

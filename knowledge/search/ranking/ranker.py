@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import ChunkMatch, TermMatcher
+from knowledge.search.ranking.by_properties import find_by_properties, with_properties
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords, are_relevant
 from knowledge.search.ranking.fusion import Fused, collapse, fuse
 from knowledge.search.ranking.signals import ChunkSignals, page_shares, shares
@@ -68,8 +68,6 @@ FEWEST_TERMS = 2
 """Words that a question must have for feedback to be used."""
 MOST_READ = 2_000
 """Characters of a chunk that feedback reads; few have more, and their beginning says what they are about."""
-MOST_BY_PROPERTIES, COMMON_PROPERTY = 5, 500
-"""The most pages that are found by their properties, and the most pages that a word may find: one that more have tells none apart."""
 TRIES = 3
 """Attempts at a vector search. All vectors are exchanged when the embedder changes; twice during one question is very unlikely."""
 
@@ -339,11 +337,11 @@ class Ranker:
         for note in notes:
             log.warning("%s", note)
         meaning_leads = _meaning_leads(question, embedded)
+        best = max((hit.score for hit in keyword), default=0.0) if engines.ours else 0.0
+        by_properties = await find_by_properties(self._index, question.terms, scope.docs, best=best)
         if not engines.ours:
-            fused = fuse([() if meaning_leads else keyword, vectors])
-            # Among equals those with the words come first: a single page with a rare word is probably meant.
-            fused.sort(key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
-            return _EngineResults(keyword, vectors, fused, tuple(notes), embedded)
+            results = _EngineResults(keyword, vectors, (), tuple(notes), embedded)
+            return await self._joined_by_rank(results, by_properties, meaning_leads=meaning_leads)
         weights = weights.across_languages() if meaning_leads else weights
         verbatim, rows = await self._verbatim(question, keyword)
         of_mentioned: Sequence[Scored] = ()
@@ -351,7 +349,6 @@ class Ranker:
             with suppress(EngineUnavailable):
                 of_mentioned = await self._mentioned(engines, question, scope, mentioned)
         as_asked = bool(named or verbatim or of_mentioned)
-        by_properties = await self._by_properties(question, scope)
         joining = _Joining(self._index, engines, scope, question, embedded, weights, as_asked, rows=dict(rows))
         listed = frozenset(hit.seq for hit in keyword)
         fused, signals = await joining.joined(
@@ -363,39 +360,24 @@ class Ranker:
             properties=await self._with_properties(by_properties, joining.rows),
         )
 
-    async def _by_properties(self, question: SearchQuestion, scope: SearchScope) -> Sequence[Scored]:
-        """Return the first chunks of the pages whose properties have most of the question's words, with the share that they have."""
-        forms = {form: (term.word, weight) for term in question.terms for form, weight in term.alternatives}
-        having = await self._index.having_properties(forms.keys(), most=COMMON_PROPERTY)
-        if not having:
-            return ()
-        found: dict[int, dict[str, float]] = {}
-        rarity: dict[str, int] = {}
-        for form, docs in having.items():
-            word, weight = forms[form]
-            rarity[word] = max(rarity.get(word, 0), len(docs))
-            for doc in docs:
-                if scope.docs is None or doc in scope.docs:
-                    words = found.setdefault(doc, {})
-                    words[word] = max(words.get(word, 0.0), weight)
-
-        def worth(doc: int) -> float:
-            return sum(weight / (1 + math.log(rarity[word])) for word, weight in found[doc].items())
-
-        best = sorted(found, key=lambda doc: (-worth(doc), doc))[:MOST_BY_PROPERTIES]
-        firsts = [(await self._index.first_chunk(doc, None), doc) for doc in best]
-        asked = len(question.terms)
-        return [Scored(seq, doc, sum(found[doc].values()) / asked) for seq, doc in firsts if seq is not None]
+    async def _joined_by_rank(
+        self, found: _EngineResults, by_properties: Sequence[Scored], *, meaning_leads: bool
+    ) -> _EngineResults:
+        """Return `found` with its lists joined. Properties have no place in the list by words, so they stand in for an empty one."""
+        by_properties = () if found.keyword else by_properties
+        fused = fuse([() if meaning_leads else found.keyword or by_properties, found.vectors])
+        # Among equals those with the words come first: a single page with a rare word is probably meant.
+        fused.sort(key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
+        rows: dict[int, ChunkRow] = {}
+        plain = await self._with_properties(by_properties, rows)
+        return replace(found, fused=fused, rows=rows, properties=plain)
 
     async def _with_properties(self, found: Sequence[Scored], rows: dict[int, ChunkRow]) -> Mapping[int, ChunkRow]:
         """Put the properties of the pages behind the text of these chunks in `rows`; return the rows without them."""
-        plain = await self._rows([hit.seq for hit in found], rows) if found else {}
-        properties = await self._index.properties([row.doc for row in plain.values()])
-        for seq, row in plain.items():
-            if row.doc in properties:
-                start, _, text = properties[row.doc]
-                start = min(start, row.line_start)
-                rows[seq] = row._replace(text=f"{row.text}\n\n{text}", line_start=start)
+        if not found:
+            return {}
+        plain = await self._rows([hit.seq for hit in found], rows)
+        rows.update(await with_properties(self._index, [*plain.values()]))
         return plain
 
     async def _rows(self, seqs: Sequence[int], read: Mapping[int, ChunkRow]) -> Mapping[int, ChunkRow]:
@@ -545,8 +527,10 @@ class _Joining:
         # The beginning of a page that is among the best as a whole, although none of its chunks is.
         having = frozenset(found.values())
         found |= {hit.seq: hit.doc for hit in (*pages[:WHOLE_PAGES], *names[:WHOLE_PAGES]) if hit.doc not in having}
-        signals = ChunkSignals(shares(keyword), page_shares(pages), page_shares(names), found)
-        signals.properties = {hit.seq: hit.score for hit in properties}
+        most = max((hit.score for hit in (*keyword, *properties)), default=0.0)
+        of_passages = max((hit.score for hit in keyword), default=0.0) / most if most else 1.0
+        signals = ChunkSignals(shares(keyword, of_passages), page_shares(pages, of_passages), page_shares(names), found)
+        signals.properties = {hit.seq: hit.score / most for hit in properties if most}
         signals.cosines.update((hit.seq, hit.score) for hit in vectors)
         transformer = self.embedded is not None and not self.embedded.embedder.name.startswith(STATIC)
         whole = len(vectors) == DEPTH or self.question.gap

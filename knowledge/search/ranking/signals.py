@@ -14,8 +14,7 @@ LEAST_FEEDBACK = 0.1
 than what the first chunks have in common."""
 
 OF_PROPERTIES = 0.75
-"""The weight of properties that have all words of the question. A passage with all of them comes first, and they come before passages
-with few."""
+"""The weight of the properties of a page. A passage with as many of the words comes before them, and they come before one with few."""
 
 PASSAGE, PAGE, NAMES, MEANING, PROPERTIES = "passage", "page", "names", "meaning", "properties"
 FEEDBACK = "shared words"
@@ -29,7 +28,7 @@ class ChunkSignals:
 
     `keyword`: BM25 of the chunk; `pages` and `names`: BM25 of its whole page, and of the page's names, by document;
     `cosines`: nearness in meaning, -1..1; `feedback`: BM25 for the words that the first chunks share.
-    `properties`: the share of the question's words that are in the properties of a page, by its first chunk.
+    `properties`: the score of the properties of a page, by its first chunk.
     `docs` maps each chunk that may be shown to its document, those found by words first, each list best first.
     """
 
@@ -109,16 +108,16 @@ class ChunkSignals:
         return summands
 
 
-def shares(found: Sequence[Scored]) -> dict[int, float]:
-    """Return the score of each chunk as a share of the best one."""
-    best = max((hit.score for hit in found), default=0.0) or 1.0
+def shares(found: Sequence[Scored], of_best: float = 1.0) -> dict[int, float]:
+    """Return the score of each chunk as a share of the best one, which has `of_best`."""
+    best = (max((hit.score for hit in found), default=0.0) or 1.0) / (of_best or 1.0)
     return {hit.seq: hit.score / best for hit in found}
 
 
-def page_shares(found: Sequence[Scored]) -> dict[int, float]:
-    """Return the score of each document as a share of the best score.
+def page_shares(found: Sequence[Scored], of_best: float = 1.0) -> dict[int, float]:
+    """Return the score of each document as a share of the best score, which has `of_best`.
 
     Of a document that is listed twice, the better score counts.
     """
-    best = max((hit.score for hit in found), default=0.0) or 1.0
+    best = (max((hit.score for hit in found), default=0.0) or 1.0) / (of_best or 1.0)
     return {hit.doc: hit.score / best for hit in reversed(found)}

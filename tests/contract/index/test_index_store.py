@@ -133,6 +133,8 @@ async def test_documents_are_found_by_the_terms_of_their_properties(store: Index
     two = replace(page("two.md", "text"), properties=IndexedProperties(lines, ("author",), ("author",)))
     await store.apply([one, two, page("three.md", "text")], fence=1)
     doc = {row.path: row.doc for row in (await store.chunks([1, 3, 5])).values()}
+    assert await store.first_chunks([*doc.values(), 4711]) == {doc["one.md"]: 1, doc["two.md"]: 3, doc["three.md"]: 5}
+    assert await store.first_chunks([]) == {}
     assert await store.having_properties(["clarke", "author", "nobody"], most=2) == {
         "clarke": [doc["one.md"]],
         "author": [doc["one.md"], doc["two.md"]],

@@ -313,6 +313,11 @@ class MemoryIndexStore:
         ordered = sorted(chunks, key=lambda seq: chunks[seq].ordinal)
         return next((seq for seq in ordered if begins_in(chunks[seq].section, section)), None)
 
+    async def first_chunks(self, docs: Collection[int]) -> Mapping[int, int]:
+        """Return the first chunk of each of the documents that has one."""
+        found = {doc: await self.first_chunk(doc, None) for doc in docs}
+        return {doc: seq for doc, seq in found.items() if seq is not None}
+
     async def languages(self) -> Mapping[str, int]:
         """Return the number of documents in each language, most frequent first."""
         counts = Counter(entry.record.language for entry in self._entries.values())
