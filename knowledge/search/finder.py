@@ -100,6 +100,7 @@ class Finder:
         router: Router | None = None,
         answer_tokens: int,
         patience_s: float = 0.0,
+        begin_waiting: Callable[[], None] = lambda: None,
         weights: WeightsOf = default_weights,
         reranking: Reranking | None = None,
         canvases: CanvasSearch | None = None,
@@ -111,7 +112,7 @@ class Finder:
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
         self._places, self._router = Places(index), router or Router(index)
-        self._room, self._patience_s = answer_tokens * 4, patience_s
+        self._room, self._patience_s, self._begin_waiting = answer_tokens * 4, patience_s, begin_waiting
         self._explained_hits = MOST_EXPLAINED
 
     def for_people(self, *, answer_tokens: int, explained: int) -> Finder:
@@ -482,6 +483,7 @@ class Finder:
         patience, self._patience_s = self._patience_s, 0.0
         if not patience or (await self._index.progress()).done:
             return
+        self._begin_waiting()
         with anyio.move_on_after(patience):
             while True:
                 # Without a page, no engine is loaded.

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+
 from knowledge.errors import DatabaseRefused
 from knowledge.extras import install_command
 from knowledge.history.past_states import PastStates
@@ -122,6 +124,8 @@ class KnowledgeBase:
     runner: StepRunner
     """Runs long steps in worker processes."""
     locks: PageLocks
+    search_waits: anyio.Event
+    """Set when a search waits for the first pages of the index."""
     outbox_locks: PageLocks
     """Locks of acts in other services, kept separate because such acts are slow and no page should wait for them."""
 
@@ -297,6 +301,8 @@ async def open_base(
             first: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
             return [*first, await qdrant.get()] if settings.qdrant_url else first
 
+        search_waits = anyio.Event()
+
         def finder_on(files: Vault, pages: SqliteIndexStore, find: Callable[[], Awaitable[Engines]]) -> Finder:
             return finders.finder_of(
                 files,
@@ -306,6 +312,7 @@ async def open_base(
                 is_usual_word=lambda word: embed.static().is_usual_word(word),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
+                begin_waiting=search_waits.set,
                 weights=finders.stored_weights(folder),
                 reranker=reranker,
                 index_note=OutageMark(state, lease, utc_now).note,
@@ -388,6 +395,7 @@ async def open_base(
             load_link_graphs=graphs.get,
             runner=workers,
             locks=locks,
+            search_waits=search_waits,
             outbox_locks=outbox_locks,
         )
 

@@ -40,11 +40,15 @@ def finder_of(
     is_usual_word: Callable[[str], bool],
     answer_tokens: int,
     patience_s: float,
+    begin_waiting: Callable[[], None],
     weights: WeightsOf,
     reranker: RerankerChoice,
     index_note: Callable[[], Awaitable[str]],
 ) -> Finder:
-    """Return the search of a knowledge base, with the weights that `weights` returns at each search."""
+    """Return the search of a knowledge base, with the weights that `weights` returns at each search.
+
+    A search that finds an empty index calls `begin_waiting` and waits `patience_s` for its first pages.
+    """
     router = Router(index, partial(_root_front_matter, vault), adviser)
     vocabulary = Vocabularies(is_usual_word).near
     return Finder(
@@ -54,6 +58,7 @@ def finder_of(
         router=router,
         answer_tokens=answer_tokens,
         patience_s=patience_s,
+        begin_waiting=begin_waiting,
         weights=weights,
         reranking=Reranking(reranker),
         canvases=CanvasSearch(vault),
