@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mcp.server.mcpserver.prompts.base import Prompt, PromptArgument
+
 from mcp_server.ports import ProtocolServices
 from mcp_server.protocol.server import ForgeServer
 from mcp_server.toolsets.journeys.offers.prompts import JourneyPrompts, leads_journeys
@@ -34,6 +36,16 @@ def add_prompts(server: ForgeServer, services: ProtocolServices) -> None:
         )
         return "\n\n".join(parts)
 
-    server.prompt(name="route", title="Route a question")(route)
+    # The SDK would build a pydantic model of the argument to find out that it is text: 1 ms of each start.
+    server.add_prompt(
+        Prompt(
+            name="route",
+            title="Route a question",
+            description=route.__doc__,
+            arguments=[PromptArgument(name="question", description=None, required=True)],
+            fn=route,
+            context_kwarg=None,
+        )
+    )
     if leads_journeys(services):
         server.offer(prompts=JourneyPrompts(services).listed)
