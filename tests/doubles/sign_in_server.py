@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import jwt
@@ -31,6 +32,12 @@ def private_key(algorithm: str) -> Any:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
+@cache
+def _usual_key() -> Any:
+    # Two large primes are found in 50 ms. Tests of another server's key ask for a new one.
+    return private_key("RS256")
+
+
 def public_jwk(key: Any, algorithm: str, kid: str | None) -> dict[str, Any]:
     """Return the public half of a key as the server publishes it."""
     made = jwt.get_algorithm_by_name(algorithm).to_jwk(key.public_key(), as_dict=True)
@@ -48,7 +55,7 @@ class SignInServer:
     """The server. `url` is its issuer identifier once it is served; `asked` are the paths of the requests that it got."""
 
     url: str = ""
-    keys: dict[str, tuple[Any, str]] = field(default_factory=lambda: {"k1": (private_key("RS256"), "RS256")})
+    keys: dict[str, tuple[Any, str]] = field(default_factory=lambda: {"k1": (_usual_key(), "RS256")})
     asked: list[str] = field(default_factory=list)
     more_keys: list[Any] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
