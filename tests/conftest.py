@@ -63,6 +63,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
     Each first imports a part of its own, and finds the other parts compiled when it collects them.
     """
+    gc.disable()  # what is imported and collected stays
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         return
@@ -103,6 +104,7 @@ def pytest_collection_finish() -> None:
     """Leave what was imported out of every collection of garbage to come, and collect less often: an eighth of the time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 50)
 
 
