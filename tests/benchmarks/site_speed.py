@@ -30,7 +30,8 @@ from mcp_server.web.address import address
 from mcp_server.web.server import show
 from mcp_server.web.text.site_addresses import edit_address, folder_address, graph_address, page_address
 from tests.benchmarks.corpus import load, write
-from tests.support.web.review_pages import TRUSTING_NOBODY, forms
+from tests.support.web.plain_http import TRUSTING_NOBODY
+from tests.support.web.review_pages import forms
 
 CHUNKS_A_PAGE = 8.46
 QUESTIONS = 40

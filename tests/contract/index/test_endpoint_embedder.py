@@ -28,6 +28,7 @@ from knowledge.index.embed.endpoint import (
 from knowledge.index.embed.identity import EmbedderName, Prefixes, parse
 from tests.support.index.embedding_server import EmbeddingServer, dies, fails, says, serving
 from tests.support.index.memory_embedder import MemoryEmbedder
+from tests.support.web.plain_http import TRUSTING_NOBODY
 
 KEY = "sk-very-secret"
 UNSPOKEN = "the passage that nobody may read in a log"
@@ -59,7 +60,7 @@ class Desk:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    async with serving(EmbeddingServer(key=KEY)) as server, httpx.AsyncClient() as client:
+    async with serving(EmbeddingServer(key=KEY)) as server, httpx.AsyncClient(verify=TRUSTING_NOBODY) as client:
         yield Desk(server, client)
 
 

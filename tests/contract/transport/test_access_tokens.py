@@ -45,6 +45,7 @@ from tests.doubles.serving import served
 from tests.doubles.sign_in_server import REALM, SignInServer, forged, private_key, public_jwk
 from tests.support.knowledge_bases.folders import write
 from tests.support.roads.wires import PATIENCE_S
+from tests.support.web.plain_http import TRUSTING_NOBODY
 
 SCOPES = (
     ScopeReach("forge:read", 1),
@@ -94,7 +95,10 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
             async with open_app(settings, indexing=False) as app:
                 web = http_app(app.server, settings.http_access)
                 running = uvicorn.Server(uvicorn.Config(web, log_level="warning", access_log=False, ws="none"))
-                async with anyio.create_task_group() as tasks, httpx.AsyncClient(timeout=PATIENCE_S) as http:
+                async with (
+                    anyio.create_task_group() as tasks,
+                    httpx.AsyncClient(timeout=PATIENCE_S, verify=TRUSTING_NOBODY) as http,
+                ):
                     tasks.start_soon(running.serve, [listening])
                     yield Place(app, issuer, url, http)
                     running.should_exit = True

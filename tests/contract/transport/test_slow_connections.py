@@ -27,7 +27,8 @@ from mcp_server.transport.shared_port import SharedPort, bound
 from mcp_server.web import application
 from tests.support.knowledge_bases.folders import write
 from tests.support.processes.socket_server import Prompt
-from tests.support.web.review_pages import TRUSTING_NOBODY, shown
+from tests.support.web.plain_http import TRUSTING_NOBODY
+from tests.support.web.review_pages import shown
 
 PATIENCE_S = 60.0
 HELLO = {

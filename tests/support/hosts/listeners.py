@@ -10,6 +10,7 @@ import anyio
 import httpx
 
 from tests.support.hosts.plain_callers import INFO, LEGACY, MODERN, PlainCaller, messages_of
+from tests.support.web.plain_http import TRUSTING_NOBODY
 
 PATIENCE_S = 60.0
 
@@ -62,7 +63,10 @@ async def listening(
         "mcp-protocol-version": era,
     }
     timeout = httpx.Timeout(PATIENCE_S, read=None)
-    async with httpx.AsyncClient(headers=headers, timeout=timeout) as http, anyio.create_task_group() as tasks:
+    async with (
+        httpx.AsyncClient(headers=headers, timeout=timeout, verify=TRUSTING_NOBODY) as http,
+        anyio.create_task_group() as tasks,
+    ):
         ready, ended = anyio.Event(), lost or anyio.Event()
         if era == MODERN:
             stream = http.stream("POST", url, json=_listen(uris), headers={"mcp-method": "subscriptions/listen"})

@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import httpx
 
+from tests.support.web.plain_http import TRUSTING_NOBODY
+
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 INFO = {"name": "load", "version": "0"}
 CAN: dict[str, Any] = {"elicitation": {"form": {}}}
@@ -47,7 +49,9 @@ class PlainCaller:
     def __init__(self, url: str, token: str, era: str) -> None:
         self.url, self.era, self._ids, self.forms = url, era, itertools.count(1), 0
         headers = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {token}"}
-        self._http = httpx.AsyncClient(headers={**headers, "mcp-protocol-version": era}, timeout=SOON_S)
+        self._http = httpx.AsyncClient(
+            headers={**headers, "mcp-protocol-version": era}, timeout=SOON_S, verify=TRUSTING_NOBODY
+        )
 
     async def __aenter__(self) -> Self:
         """Begin; in the older protocol with a session."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -27,11 +26,10 @@ from mcp_server.web.access.sessions import Sessions
 from mcp_server.web.address import address
 from mcp_server.web.server import show
 from tests.support.knowledge_bases.folders import write
+from tests.support.web.plain_http import TRUSTING_NOBODY
 
 PATIENCE_S = 60.0
 T = TypeVar("T")
-TRUSTING_NOBODY = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Enough for a page without TLS; reading the authorities' certificates takes longer than most pages."""
 ME = os_user()
 PAGE = "guides/deploy.md"
 

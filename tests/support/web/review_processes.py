@@ -19,7 +19,8 @@ import anyio.to_thread
 import httpx
 
 from tests.support.hosts.persons import Person
-from tests.support.web.review_pages import PATIENCE_S, TRUSTING_NOBODY, Visitor
+from tests.support.web.plain_http import TRUSTING_NOBODY
+from tests.support.web.review_pages import PATIENCE_S, Visitor
 
 ROOT = Path(__file__).parents[3]
 AGAIN_S = 0.05

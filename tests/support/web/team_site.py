@@ -23,6 +23,7 @@ from tests.doubles.login_server import CLIENT, SECRET, LoginServer
 from tests.doubles.serving import served
 from tests.doubles.sign_in_server import REALM
 from tests.support.knowledge_bases.folders import write
+from tests.support.web.plain_http import TRUSTING_NOBODY
 from tests.support.web.review_pages import PAGE, PATIENCE_S, forms
 
 PUBLIC = "https://forge.example.com"
@@ -163,7 +164,7 @@ async def team_site(folder: Path, **more: Any) -> AsyncIterator[TeamSite]:
         async with (
             open_app(settings, indexing=False) as app,
             Client(app.server) as host,
-            httpx.AsyncClient(follow_redirects=False, timeout=PATIENCE_S) as outside,
+            httpx.AsyncClient(follow_redirects=False, timeout=PATIENCE_S, verify=TRUSTING_NOBODY) as outside,
         ):
             site = TeamSite(app, host, settings, context_of(app, settings), issuer, outside)
             try:
