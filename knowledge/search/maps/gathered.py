@@ -13,7 +13,14 @@ from knowledge.pages.paths import PageLink
 from knowledge.search.answers import MapView
 from knowledge.search.map_lines import document_entry, when
 from knowledge.search.maps.linked_pages import led_to, pages_linking_to
-from knowledge.search.maps.parts import MAP_TOKENS, NOTE_CHARACTERS, entry_length, map_length, text_length
+from knowledge.search.maps.parts import (
+    MAP_TOKENS,
+    NOTE_CHARACTERS,
+    entry_length,
+    joined_length,
+    map_length,
+    text_length,
+)
 from knowledge.search.maps.walk import cursor_of_tag, path_in
 from knowledge.state.ports import DocumentRecord, IndexStore
 
@@ -32,10 +39,15 @@ def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
     if not tags:
         return view
     room = MAP_TOKENS * 4 - map_length(view)
+    tagged = [tagged_summary(entry.summary, tags.get(entry.path, ())) for entry in view.children]
+    # Summaries are counted as they are written in JSON, which escapes some characters.
+    if joined_length(tagged) - joined_length(entry.summary for entry in view.children) <= room:
+        shown_all = zip(view.children, tagged, strict=True)
+        return replace(
+            view, children=[one.with_summary(shown) if shown != one.summary else one for one, shown in shown_all]
+        )
     children: list[MapEntry] = []
-    for entry in view.children:
-        shown = tagged_summary(entry.summary, tags.get(entry.path, ()))
-        # A summary is counted as it is written in JSON, which escapes some characters.
+    for entry, shown in zip(view.children, tagged, strict=True):
         more = text_length(shown) - text_length(entry.summary) if shown != entry.summary else 0
         if more > room:
             break
@@ -46,8 +58,10 @@ def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
 
 def tagged_summary(summary: str, tags: Sequence[str]) -> str:
     """Return a summary with the first tags of its page behind it."""
+    if not tags:
+        return summary
     shown, room = [], LONGEST_TAGS
-    written = summary.split() if tags else ()
+    written = summary.split()
     for tag in [tag for tag in tags if f"#{tag}" not in written][:MOST_TAGS]:
         room -= len(tag) + 2
         if room < 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from json.encoder import encode_basestring
 from typing import Final
@@ -31,15 +31,18 @@ _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _FIELDS = tuple(one.name for one in fields(MapEntry))
 _NAMES = len(_JSON.encode(dict.fromkeys(_FIELDS, ""))) - len(_FIELDS) * len('""')
 """The characters of an entry's JSON besides the values."""
+_MARKS = 6 * len('""') + len(",")
+"""The quotes around its six texts, and the comma before the next entry."""
 _VIEW_FIELDS = tuple(one.name for one in fields(MapView))
 
 
 @dataclass
 class _Part:
-    """The entries taken so far: `cost` is their length with short summaries, `end` the place after them."""
+    """The entries taken so far: `cost` is their length with their short summaries, `shorts`, and `end` the place after them."""
 
     room: int
     shown: list[MapEntry] = field(default_factory=list)
+    shorts: list[str] = field(default_factory=list)
     folded: list[str] = field(default_factory=list)
     cost: int = 0
     end: MapPlace | None = None
@@ -66,15 +69,10 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
         if not part.complete:
             break
     cursor = cursor_of(part.end, view.path, depth) if part.end and not part.complete else None
-    shorts = [short_summary(entry.summary) for entry in part.shown]
-    more = sum(
-        text_length(entry.summary) - text_length(short)
-        for entry, short in zip(part.shown, shorts, strict=True)
-        if short is not entry.summary
-    )
+    more = joined_length(entry.summary for entry in part.shown) - joined_length(part.shorts)
     as_they_are = part.cost + more + len(cursor or "") <= part.room
     if not as_they_are:
-        part.shown = [entry.with_summary(short) for entry, short in zip(part.shown, shorts, strict=True)]
+        part.shown = [entry.with_summary(short) for entry, short in zip(part.shown, part.shorts, strict=True)]
     return replace(
         view,
         children=_parents_first(part.shown),
@@ -84,10 +82,29 @@ async def fitted(walk: MapWalk, view: MapView, depth: int, place: MapPlace | Non
     )
 
 
-async def _take_own(part: _Part, children: AsyncIterator[MapEntry], root: str) -> None:
+async def _take_own(part: _Part, batches: AsyncIterator[Sequence[MapEntry]], root: str) -> None:
     """Take children while there is room, at least one."""
-    async for entry in children:
-        taken = part.cost + entry_length(entry, short_summary(entry.summary))
+    async for batch in batches:
+        shorts = [short_summary(entry.summary) for entry in batch]
+        taken = part.cost + entries_length(batch, shorts)
+        longest = max((longest_cursor(entry.path) for entry in batch), default=0)
+        # Most directories fit. Measuring them at once takes a third of the time that measuring each entry does.
+        if taken + longest <= part.room:
+            part.shown += batch
+            part.shorts += shorts
+            part.cost = taken
+        else:
+            _take_some(part, batch, shorts, root)
+        if not part.complete:
+            break
+    if part.shown:
+        part.end = _after(part.shown[-1])
+
+
+def _take_some(part: _Part, batch: Sequence[MapEntry], shorts: Sequence[str], root: str) -> None:
+    """Take the entries of a batch while there is room, at least one if there is none yet."""
+    for entry, short in zip(batch, shorts, strict=True):
+        taken = part.cost + entry_length(entry, short)
         # A cursor behind this entry must fit as well. Its length is looked at only where the longest one would not fit.
         if (
             part.shown
@@ -95,25 +112,26 @@ async def _take_own(part: _Part, children: AsyncIterator[MapEntry], root: str) -
             and taken + cursor_length(_after(entry), root) > part.room
         ):
             part.complete = False
-            break
+            return
         part.shown.append(entry)
+        part.shorts.append(short)
         part.cost = taken
-    if part.shown:
-        part.end = _after(part.shown[-1])
 
 
 def _after(entry: MapEntry) -> MapPlace:
     return MapPlace(entry.kind, entry.path)
 
 
-async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory: str, root: str) -> None:
+async def _take_opened(part: _Part, batches: AsyncIterator[Sequence[MapEntry]], directory: str, root: str) -> None:
     """Take all children of a subdirectory; none if they have no room here, or in any map."""
     end = MapPlace("opened", directory)
     room, cost = part.room - cursor_length(end, root), 0
     taken: list[MapEntry] = []
-    async for entry in children:
-        taken.append(entry)
-        cost += entry_length(entry, short_summary(entry.summary))
+    shorts: list[str] = []
+    async for batch in batches:
+        taken += batch
+        shorts += (more := [short_summary(entry.summary) for entry in batch])
+        cost += entries_length(batch, more)
         # It would not fit into an empty map either, so it stays folded, and the next part continues after it.
         if cost > room:
             part.folded.append(directory)
@@ -123,6 +141,7 @@ async def _take_opened(part: _Part, children: AsyncIterator[MapEntry], directory
         part.complete = False
         return
     part.shown += taken
+    part.shorts += shorts
     part.cost, part.end = part.cost + cost, end
 
 
@@ -161,10 +180,24 @@ def _nested(entries: Sequence[MapEntry], below: Mapping[str, Sequence[MapEntry]]
 
 def entry_length(entry: MapEntry, summary: str) -> int:
     """Return the characters that an entry with that summary takes in a map's JSON, with the comma before the next one."""
-    # Characters are escaped one by one, so all texts are counted at once. Encoding an object of them would take much longer.
-    texts = text_length(f"{entry.name}{entry.path}{entry.title}{entry.kind}{summary}{entry.modified or ''}")
-    quotes = 4 * len('""') + (len("null") if entry.modified is None else len('""'))
-    return _NAMES + texts + quotes + len(f"{entry.count},")
+    return entries_length((entry,), (summary,))
+
+
+def entries_length(entries: Sequence[MapEntry], summaries: Sequence[str]) -> int:
+    """Return the characters that entries with those summaries take in a map's JSON, each with the comma before the next one."""
+    texts = joined_length(
+        f"{entry.name}{entry.path}{entry.title}{entry.kind}{summary}{entry.modified or ''}"
+        for entry, summary in zip(entries, summaries, strict=True)
+    )
+    counts = sum(len(str(entry.count)) for entry in entries)
+    undated = sum(entry.modified is None for entry in entries)
+    return texts + counts + len(entries) * (_NAMES + _MARKS) + undated * (len("null") - len('""'))
+
+
+def joined_length(texts: Iterable[str]) -> int:
+    """Return the characters of the texts' JSON, without quotes."""
+    # Characters are escaped one by one, so all texts are counted at once. Encoding each of them would take much longer.
+    return text_length("".join(texts)) - len('""')
 
 
 def text_length(text: str) -> int:
@@ -175,6 +208,6 @@ def text_length(text: str) -> int:
 def map_length(view: MapView) -> int:
     """Return the characters of the map's JSON."""
     parts = {name: getattr(view, name) for name in _VIEW_FIELDS}
-    children = sum(entry_length(entry, entry.summary) for entry in view.children)
+    children = entries_length(view.children, [entry.summary for entry in view.children])
     # No comma follows the last child.
     return len(_JSON.encode({**parts, "children": []})) + children - len("," if view.children else "")

@@ -89,13 +89,12 @@ class MapWalk:
                 if not opened or directory != opened:
                     yield directory
 
-    async def children(self, directory: str, place: MapPlace | None = None) -> AsyncIterator[MapEntry]:
-        """Yield the children of a directory, from `place` on if that is in its list."""
+    async def children(self, directory: str, place: MapPlace | None = None) -> AsyncIterator[Sequence[MapEntry]]:
+        """Yield the children of a directory in batches, from `place` on if that is in its list."""
         after = after_place(place, directory)
         while True:
             batch = await self._listing(directory, after)
-            for entry in batch:
-                yield entry
+            yield batch
             if len(batch) < BATCH:
                 return
             after = after_place(MapPlace(batch[-1].kind, batch[-1].path), directory)
