@@ -277,8 +277,9 @@ class _Batch:
 
     def _flush_words(self) -> None:
         new, gone = self._new_words, self._gone_words
-        added = [(word, new[word]) for word in sorted(new)]
-        taken = [(gone[word], word) for word in sorted(gone)]
+        # Most words of a page that has changed were in it before, in as many chunks, and their rows stay as they are.
+        added = [(word, more) for word in sorted(new) if (more := new[word] - gone.get(word, 0)) > 0]
+        taken = [(fewer, word) for word in sorted(gone) if (fewer := gone[word] - new.get(word, 0)) > 0]
         self._c.executemany(
             "INSERT INTO vocabulary VALUES (?, ?) ON CONFLICT (word) DO UPDATE SET chunks = chunks + excluded.chunks",
             added,
