@@ -117,6 +117,11 @@ class _IndexingRun:
     no_vectors: str = ""
     """Why the embedder is no longer called in this run; the remaining pages are stored without vectors and get them later."""
 
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is left to be read or removed, or to be marked in the index."""
+        return bool(self.jobs or self.removals or self.late or self.marks)
+
 
 @dataclass(slots=True)
 class _Ready:
@@ -322,7 +327,9 @@ class Indexer:
         jobs = dict.fromkeys([*(p for p in todo if p not in late), *sorted(below - late - set(gone))])
         last = sorted(late, key=len, reverse=True)
         embedder = (await self.index.space()).identity
-        taken = await _in_thread(partial(self._taken_apart, [*jobs, *last], found, embedder))
+        taken = {}
+        if self._apart is not None:
+            taken = await _in_thread(partial(self._taken_apart, [*jobs, *last], found, embedder))
         stored = frozenset(below.union(known))
 
         # Unknown on purpose: pages whose trust has changed are recorded again although their bytes are the same.
@@ -404,7 +411,7 @@ class Indexer:
             if is_worth_it(len(run.jobs)):
                 run.beside = await _in_thread(self._start_beside)
             try:
-                while batch := await _in_thread(partial(self._next_batch, run)):
+                while run.has_work and (batch := await _in_thread(partial(self._next_batch, run))):
                     await send.send(batch)
             finally:
                 if run.beside is not None:
