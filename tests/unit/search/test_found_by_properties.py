@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from knowledge.search.answers import SearchAnswer
+from knowledge.search.finder import Finder
 from knowledge.search.ranking.by_properties import MOST_FOUND
+from knowledge.search.ranking.ranker import Engines
 from tests.support.knowledge_bases.folders import write
-from tests.unit.search.test_finder import Base
+from tests.unit.search.test_finder import Base, correct
 
 DAILY = "---\npeople: [[Jonas Keller]]\nmood: tired\n---\n# Day {n}\n\nCoffee, a walk and {n} letters.\n"
 PAGES = {
@@ -83,3 +86,18 @@ async def test_a_changed_property_is_found_and_the_old_one_is_not(tmp_path: Path
     write(tmp_path, {"ops/backup.md": PAGES["ops/backup.md"].replace("Kim Lee", "Nadia Farouk")})
     assert (await searched(base, "Nadia Farouk")).hits[0].path == "ops/backup.md"
     assert (await searched(base, "Kim Lee")).scent.level == "lost"
+
+
+async def test_a_server_that_ranks_by_itself_is_joined_by_properties_only_if_it_finds_nothing(tmp_path: Path) -> None:
+    base = Base(write(tmp_path, PAGES))
+    await base.index_all()
+    own = await base.engines()
+
+    async def engines() -> Engines:
+        return replace(own, ours=False)
+
+    finder = Finder(base.index, engines, correct, answer_tokens=1_500)
+    answer = await finder.search("Olga Tokarczuk")
+    assert answer.hits[0].path == "books/flights.md"
+    assert "author: Olga Tokarczuk" in answer.hits[0].snippet
+    assert all("people:" not in hit.snippet for hit in (await finder.search("Jonas Keller")).hits)
