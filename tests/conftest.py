@@ -63,7 +63,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
     Each first imports a part of its own, and finds the other parts compiled when it collects them.
     """
-    gc.disable()  # what is imported and collected stays
+    gc.disable()  # nothing that is imported or collected becomes garbage
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         return

@@ -185,7 +185,9 @@ def _properties(document: Document) -> IndexedProperties | None:
     if found is None:
         return None
     terms = analyzer(index_language(document.language)).indexed_terms(found.searched)
-    lines = PropertyLines(found.line_start, found.line_end, found.text)
+    if not terms:
+        return None
+    lines = PropertyLines(found.line_start, found.text)
     return IndexedProperties(lines, tuple(dict.fromkeys(terms)), tuple(frozenset(words(found.searched))))
 
 

@@ -48,7 +48,7 @@ from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_
 from knowledge.search.rerank.order import Reranking
 from knowledge.search.route.router import Router
 from knowledge.search.scent.across_languages import note_on, scent_across
-from knowledge.search.scent.ranking_signs import measured
+from knowledge.search.scent.ranking_signs import signs_of
 from knowledge.search.scent.signs import ScentSigns
 from knowledge.search.scent.verdict import (
     LOST_BELOW,
@@ -100,7 +100,7 @@ class Finder:
         router: Router | None = None,
         answer_tokens: int,
         patience_s: float = 0.0,
-        begin_waiting: Callable[[], None] = lambda: None,
+        on_wait: Callable[[], None] = lambda: None,
         weights: WeightsOf = default_weights,
         reranking: Reranking | None = None,
         canvases: CanvasSearch | None = None,
@@ -112,7 +112,7 @@ class Finder:
         self._index, self._engines = index, engines
         self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
         self._places, self._router = Places(index), router or Router(index)
-        self._room, self._patience_s, self._begin_waiting = answer_tokens * 4, patience_s, begin_waiting
+        self._room, self._patience_s, self._on_wait = answer_tokens * 4, patience_s, on_wait
         self._explained_hits = MOST_EXPLAINED
 
     def for_people(self, *, answer_tokens: int, explained: int) -> Finder:
@@ -204,8 +204,8 @@ class Finder:
         # A continued answer showed that page before.
         ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
         sharing_name = max(sharing(names), places.pages_sharing)
-        signs_of = measured(question, ranking, sharing=sharing_name, newest=newest)
-        fresh = _unseen(seen, ranking, is_sure=signs_of.is_sure)
+        ranking_signs = signs_of(question, ranking, sharing=sharing_name, newest=newest)
+        fresh = _unseen(seen, ranking, is_sure=ranking_signs.is_sure)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
@@ -220,7 +220,7 @@ class Finder:
             is_asked_for=bool(tagged.lines) or places.target is not None,
         )
         progress = await self._searchable()
-        signs = signs_of.showing(shown)
+        signs = ranking_signs.showing(shown)
         scores = page_scores(signs, ranking)
         # Hits of one page are put next to each other, because a model reads a page's passages together. Not before it is clear which
         # hits are shown: with a large limit, the passages of the first page would push out all others.
@@ -260,7 +260,9 @@ class Finder:
             route=route,
             scent=scent,
             nudge=None,
-            next_cursor=_cursor(key, seen, [ranking.rows[seq] for seq in shown]) if len(fresh) > len(shown) else None,
+            next_cursor=_cursor(key, seen, [_plain(ranking, seq) for seq in shown])
+            if len(fresh) > len(shown)
+            else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,
@@ -483,7 +485,7 @@ class Finder:
         patience, self._patience_s = self._patience_s, 0.0
         if not patience or (await self._index.progress()).done:
             return
-        self._begin_waiting()
+        self._on_wait()
         with anyio.move_on_after(patience):
             while True:
                 # Without a page, no engine is loaded.
@@ -566,6 +568,11 @@ def _mark(row: ChunkRow) -> str:
     return base64.urlsafe_b64encode(hashlib.blake2b(content, digest_size=MARK_BYTES).digest()).decode()
 
 
+def _plain(ranking: Ranking, seq: int) -> ChunkRow:
+    """Return the row without properties, which depend on what else was found."""
+    return ranking.plain_rows.get(seq) or ranking.rows[seq]
+
+
 def _cursor(key: str, seen: Sequence[str], shown: Sequence[ChunkRow]) -> str:
     """Return the cursor of the answer to the question with that key, behind the chunks seen earlier and those shown now."""
     return key + "".join([*seen, *map(_mark, shown)])
@@ -583,7 +590,7 @@ def _unseen(seen: Sequence[str], ranking: Ranking, *, is_sure: bool) -> Sequence
     if not seen:
         return order
     marks = frozenset(seen)
-    return [seq for seq in order if _mark(ranking.rows[seq]) not in marks]
+    return [seq for seq in order if _mark(_plain(ranking, seq)) not in marks]
 
 
 def _marks_in(cursor: str, key: str) -> list[str]:

@@ -286,10 +286,9 @@ class IndexedChunk:
 
 
 class PropertyLines(NamedTuple):
-    """The lines of a document's front matter that say what it is about; numbers from 1 in the file, both ends included."""
+    """The lines of a document's front matter that say what it is about; the number of the first counts from 1 in the file."""
 
     line_start: int
-    line_end: int
     text: str
 
 
@@ -650,7 +649,7 @@ class IndexStore(Protocol):
         ...
 
     async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
-        """Return the documents, by number, whose properties have each of the terms; not for a term that more than `most` have."""
+        """Return, for each term, the documents whose properties have it; terms that more than `most` have are left out."""
         ...
 
     async def properties(self, docs: Collection[int]) -> Mapping[int, PropertyLines]:

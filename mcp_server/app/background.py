@@ -229,8 +229,8 @@ class Background:
     async def index_in_turn(self) -> None:
         """Index whenever this process holds the indexing lease."""
         with anyio.move_on_after(START_DELAY_S):
-            # A host that searches is done with its handshake.
-            await self.base.search_waits.wait()
+            # A search shows that the handshake is over.
+            await self.base.first_search_waits.wait()
         service = await anyio.to_thread.run_sync(lambda: index_service.indexing_service(self.base, self.holder))
         await service.run()
 

@@ -124,7 +124,7 @@ class KnowledgeBase:
     runner: StepRunner
     """Runs long steps in worker processes."""
     locks: PageLocks
-    search_waits: anyio.Event
+    first_search_waits: anyio.Event
     """Set when a search waits for the first pages of the index."""
     outbox_locks: PageLocks
     """Locks of acts in other services, kept separate because such acts are slow and no page should wait for them."""
@@ -301,7 +301,7 @@ async def open_base(
             first: list[Follower] = [await meilisearch.get()] if settings.meili_url else []
             return [*first, await qdrant.get()] if settings.qdrant_url else first
 
-        search_waits = anyio.Event()
+        first_search_waits = anyio.Event()
 
         def finder_on(files: Vault, pages: SqliteIndexStore, find: Callable[[], Awaitable[Engines]]) -> Finder:
             return finders.finder_of(
@@ -312,7 +312,7 @@ async def open_base(
                 is_usual_word=lambda word: embed.static().is_usual_word(word),
                 answer_tokens=settings.answer_tokens,
                 patience_s=FIRST_PAGES_S if indexing else 0.0,
-                begin_waiting=search_waits.set,
+                on_wait=first_search_waits.set,
                 weights=finders.stored_weights(folder),
                 reranker=reranker,
                 index_note=OutageMark(state, lease, utc_now).note,
@@ -395,7 +395,7 @@ async def open_base(
             load_link_graphs=graphs.get,
             runner=workers,
             locks=locks,
-            search_waits=search_waits,
+            first_search_waits=first_search_waits,
             outbox_locks=outbox_locks,
         )
 

@@ -25,7 +25,7 @@ from tests.benchmarks.measures import Base
 
 ROUNDS = 2
 SEAMS = (
-    (search, "measured", "scent"),
+    (search, "signs_of", "scent"),
     (RankingSigns, "showing", "scent"),
     (search, "page_scores", "scent"),
     (search, "judge", "scent"),

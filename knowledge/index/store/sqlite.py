@@ -261,12 +261,12 @@ class SqliteIndexStore:
         return self._database.read(partial(_named, [*filter(None, map(name_key, (name, *spellings)))], limit))
 
     async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
-        """Return the documents, by number, whose properties have each of the terms; not for a term that more than `most` have."""
+        """Return, for each term, the documents whose properties have it; terms that more than `most` have are left out."""
         if not terms:
             return {}
 
         def look(c: apsw.Connection) -> dict[str, list[int]]:
-            # Of twenty terms of a question hardly any is found: to ask for all at once takes a quarter of the time.
+            # Few of the twenty terms of a question are in any property: one query for all of them takes a quarter of the time.
             some = "SELECT value FROM carray(?) WHERE EXISTS (SELECT 1 FROM property_term WHERE term = value)"
             known: Any = c.execute(some, (apsw.carray(tuple(terms)),)).fetchall()
             having = "SELECT doc FROM property_term WHERE term = ? LIMIT ?"
@@ -277,7 +277,7 @@ class SqliteIndexStore:
 
     async def properties(self, docs: Collection[int]) -> Mapping[int, PropertyLines]:
         """Return the property lines of those of the documents that have any."""
-        sql = "SELECT doc, line_start, line_end, text FROM property WHERE doc IN (SELECT value FROM carray(?))"
+        sql = "SELECT doc, line_start, text FROM property WHERE doc IN (SELECT value FROM carray(?))"
         rows: Any = self._database.query(sql, (numbers(sorted(docs)),)) if docs else ()
         return {doc: PropertyLines(*lines) for doc, *lines in rows}
 

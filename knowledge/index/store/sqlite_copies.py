@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from knowledge.index.store.sqlite_write import RECORD_COLUMNS, TERM_END, record_of, unpack_words
+from knowledge.index.store.sqlite_write import RECORD_COLUMNS, TERM_SEPARATOR, record_of, unpack_words
 from knowledge.pages.paths import PageLink
 from knowledge.state.ports import IndexedChunk, IndexedProperties, PropertyLines, Replace
 
@@ -42,8 +42,10 @@ def copies(paths: Sequence[str], c: apsw.Connection) -> Sequence[Replace]:
 
 def _properties(doc: int, c: apsw.Connection) -> IndexedProperties | None:
     """Return the properties of a document, without their words: its first chunk has all of them."""
-    rows: Any = c.execute("SELECT line_start, line_end, text, terms FROM property WHERE doc = ?", (doc,)).fetchall()
-    return next((IndexedProperties(PropertyLines(*lines), terms.split(TERM_END), ()) for *lines, terms in rows), None)
+    rows: Any = c.execute("SELECT line_start, text, terms FROM property WHERE doc = ?", (doc,)).fetchall()
+    return next(
+        (IndexedProperties(PropertyLines(*lines), terms.split(TERM_SEPARATOR), ()) for *lines, terms in rows), None
+    )
 
 
 def _chunks(rows: Sequence[Any], words: Counter[str]) -> tuple[IndexedChunk, ...]:

@@ -34,7 +34,7 @@ RECORD_COLUMNS = (
 )
 _FIRST_COLUMN = itemgetter(0)
 _DECODER = json.JSONDecoder()
-TERM_END = "\n"
+TERM_SEPARATOR = "\n"
 BATCH_CACHE_KB, FEW_ROWS = 32_000, 256
 """A batch with more rows needs a larger cache of pages: a writer whose cache is full must write pages before the commit."""
 EMPTIED = (
@@ -135,7 +135,7 @@ _INSERTS = {
     "code": "INSERT INTO code VALUES (?, ?, ?, ?)",
     "vector": "INSERT INTO vector VALUES (?, ?)",
     "document_words": "INSERT INTO document_words VALUES (?, ?)",
-    "property": "INSERT INTO property VALUES (?, ?, ?, ?, ?)",
+    "property": "INSERT INTO property VALUES (?, ?, ?, ?)",
     "property_term": "INSERT INTO property_term VALUES (?, ?)",
 }
 
@@ -195,7 +195,7 @@ class _Batch:
         )
         self._c.executemany("DELETE FROM tag WHERE tag = ? AND doc = ?", [(tag, doc) for tag in set(record.tags)])
         properties: Any = self._c.execute("DELETE FROM property WHERE doc = ? RETURNING terms", (doc,)).fetchall()
-        gone_terms = [(term, doc) for (terms,) in properties for term in terms.split(TERM_END)]
+        gone_terms = [(term, doc) for (terms,) in properties for term in terms.split(TERM_SEPARATOR)]
         self._c.executemany("DELETE FROM property_term WHERE term = ? AND doc = ?", gone_terms)
         self._gone_words.update(unpack_words(words))
         gone: Any = self._c.execute("SELECT seq FROM code WHERE doc = ? ORDER BY seq", (doc,)).fetchall()
@@ -234,7 +234,7 @@ class _Batch:
         rows["tag"] += [(tag, doc) for tag in set(r.tags)]
         rows["document_words"].append((doc, pack_words(Counter(words))))
         if properties:
-            rows["property"].append((doc, *properties.lines, TERM_END.join(properties.terms)))
+            rows["property"].append((doc, *properties.lines, TERM_SEPARATOR.join(properties.terms)))
             rows["property_term"] += [(term, doc) for term in properties.terms]
         if change.links:
             rows["document_links"].append((doc, compact(change.links)))

@@ -29,7 +29,7 @@ from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import ChunkMatch, TermMatcher
-from knowledge.search.ranking.by_properties import find_by_properties, with_properties
+from knowledge.search.ranking.by_properties import find_by_properties, rows_with_properties
 from knowledge.search.ranking.feedback import CHUNKS, RelevanceWords, are_relevant
 from knowledge.search.ranking.fusion import Fused, collapse, fuse
 from knowledge.search.ranking.signals import ChunkSignals, page_shares, shares
@@ -147,9 +147,8 @@ class Ranking:
     """The documents that the question mentions, whether they come first or not."""
     newest: int | None = None
     """The chunk that was put first because its page is the newest one that the question may mean."""
-    properties: Mapping[int, ChunkRow] = field(default_factory=dict)
-    """The chunks whose rows in `rows` have the page's properties behind their text, because the page was found by them, without
-    these."""
+    plain_rows: Mapping[int, ChunkRow] = field(default_factory=dict)
+    """The rows, without properties, of chunks that were found by them. In `rows`, their text ends with the properties."""
     reranker: str = ""
     """The model that reordered the first chunks, "" without one; each place then keeps the score that it had before."""
 
@@ -185,7 +184,7 @@ class _EngineResults:
     """The chunks found by words that have the question as it was written."""
     mentioned: frozenset[int] = frozenset()
     """The best chunks of the pages that the question mentions."""
-    properties: Mapping[int, ChunkRow] = field(default_factory=dict)
+    plain_rows: Mapping[int, ChunkRow] = field(default_factory=dict)
 
 
 class Ranker:
@@ -221,10 +220,10 @@ class Ranker:
             if seq and seq not in exact:
                 exact.append(seq)
         candidates, most = _candidates(found, exact, room)
-        rows = found.rows
+        rows, with_properties = found.rows, {seq: found.rows[seq] for seq in found.plain_rows}
         while True:
             ordered = candidates[:most]
-            rows = await self._rows(ordered, rows)
+            rows = await self._rows(ordered, {**rows, **with_properties})
             ranked = collapse([(seq, rows[seq].doc, rows[seq].text) for seq in ordered if seq in rows])
             # With many duplicates more chunks are needed, or an answer would end before all pages were shown.
             if len(ranked) > room or most >= len(candidates):
@@ -239,7 +238,7 @@ class Ranker:
             *(ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded),
             mentioned=found.mentioned,
             named=mentioned.docs,
-            properties=found.properties,
+            plain_rows=found.plain_rows,
         )
         ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
         ranking = replace(ranking, made=RankTrace(weights, found.signals, ranks, 0.99 / best))
@@ -297,18 +296,22 @@ class Ranker:
         keyword: Sequence[Scored] = ()
         pages: Sequence[Scored] = ()
         names: Sequence[Scored] = ()
+        by_properties: Sequence[Scored] = ()
         vectors: Sequence[Scored] = ()
         notes: list[str] = []
         embedded: Embedded | None = None
 
         async def by_words() -> None:
-            nonlocal keyword, pages, names
+            nonlocal keyword, pages, names, by_properties
             terms, docs = question.terms, scope.docs
             try:
                 keyword = await _search_words(engines, terms, scope)
             except EngineUnavailable as error:
                 notes.append(f"searched by meaning only: {error}")
                 return
+            by_properties = await find_by_properties(
+                self._index, terms, docs, best=_best(keyword) if engines.ours else 0.0
+            )
             if engines.page_ranks is not None:
                 # If pages cannot be searched now, chunks rank without them.
                 with suppress(EngineUnavailable):
@@ -337,8 +340,6 @@ class Ranker:
         for note in notes:
             log.warning("%s", note)
         meaning_leads = _meaning_leads(question, embedded)
-        best = max((hit.score for hit in keyword), default=0.0) if engines.ours else 0.0
-        by_properties = await find_by_properties(self._index, question.terms, scope.docs, best=best)
         if not engines.ours:
             results = _EngineResults(keyword, vectors, (), tuple(notes), embedded)
             return await self._joined_by_rank(results, by_properties, meaning_leads=meaning_leads)
@@ -357,27 +358,27 @@ class Ranker:
         return _EngineResults(
             *(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows, verbatim),
             mentioned=frozenset(hit.seq for hit in of_mentioned),
-            properties=await self._with_properties(by_properties, joining.rows),
+            plain_rows=await self._with_properties(by_properties, joining.rows),
         )
 
     async def _joined_by_rank(
         self, found: _EngineResults, by_properties: Sequence[Scored], *, meaning_leads: bool
     ) -> _EngineResults:
         """Return `found` with its lists joined. Properties have no place in the list by words, so they stand in for an empty one."""
-        by_properties = () if found.keyword else by_properties
+        by_properties = () if found.keyword or meaning_leads else by_properties
         fused = fuse([() if meaning_leads else found.keyword or by_properties, found.vectors])
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused.sort(key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         rows: dict[int, ChunkRow] = {}
-        plain = await self._with_properties(by_properties, rows)
-        return replace(found, fused=fused, rows=rows, properties=plain)
+        plain_rows = await self._with_properties(by_properties, rows)
+        return replace(found, fused=fused, rows=rows, plain_rows=plain_rows)
 
     async def _with_properties(self, found: Sequence[Scored], rows: dict[int, ChunkRow]) -> Mapping[int, ChunkRow]:
         """Put the properties of the pages behind the text of these chunks in `rows`; return the rows without them."""
         if not found:
             return {}
         plain = await self._rows([hit.seq for hit in found], rows)
-        rows.update(await with_properties(self._index, [*plain.values()]))
+        rows.update(await rows_with_properties(self._index, [*plain.values()]))
         return plain
 
     async def _rows(self, seqs: Sequence[int], read: Mapping[int, ChunkRow]) -> Mapping[int, ChunkRow]:
@@ -423,6 +424,10 @@ def _candidates(found: _EngineResults, exact: Sequence[int], room: int) -> tuple
         others = [hit for hit in _best_of_pages(fused) if hit.doc not in docs]
         pool = [*first, *others[:PAGES], *pool]
     return list(dict.fromkeys((*exact, *(hit.seq for hit in pool)))), most
+
+
+def _best(found: Sequence[Scored]) -> float:
+    return max((hit.score for hit in found), default=0.0)
 
 
 Hit = TypeVar("Hit", Scored, Fused)
@@ -527,10 +532,11 @@ class _Joining:
         # The beginning of a page that is among the best as a whole, although none of its chunks is.
         having = frozenset(found.values())
         found |= {hit.seq: hit.doc for hit in (*pages[:WHOLE_PAGES], *names[:WHOLE_PAGES]) if hit.doc not in having}
-        most = max((hit.score for hit in (*keyword, *properties)), default=0.0)
-        of_passages = max((hit.score for hit in keyword), default=0.0) / most if most else 1.0
-        signals = ChunkSignals(shares(keyword, of_passages), page_shares(pages, of_passages), page_shares(names), found)
-        signals.properties = {hit.seq: hit.score / most for hit in properties if most}
+        best = _best(keyword)
+        most = max([best, *(hit.score for hit in properties)])
+        share = best / most if best else 1.0
+        signals = ChunkSignals(shares(keyword, share), page_shares(pages, share), page_shares(names), found)
+        signals.properties = {hit.seq: hit.score / most for hit in properties}
         signals.cosines.update((hit.seq, hit.score) for hit in vectors)
         transformer = self.embedded is not None and not self.embedded.embedder.name.startswith(STATIC)
         whole = len(vectors) == DEPTH or self.question.gap

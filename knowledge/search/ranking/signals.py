@@ -14,7 +14,7 @@ LEAST_FEEDBACK = 0.1
 than what the first chunks have in common."""
 
 OF_PROPERTIES = 0.75
-"""The weight of the properties of a page. A passage with as many of the words comes before them, and they come before one with few."""
+"""The weight of a match in properties: below a passage with as many of the words, above one with few."""
 
 PASSAGE, PAGE, NAMES, MEANING, PROPERTIES = "passage", "page", "names", "meaning", "properties"
 FEEDBACK = "shared words"
@@ -81,7 +81,9 @@ class ChunkSignals:
                 known[seq] = sum(summands(seq, doc))
         return dict(known)
 
-    def _summands(self, weights: RankingWeights, words: int) -> Callable[[int, int], tuple[float, ...]]:
+    def _summands(
+        self, weights: RankingWeights, words: int
+    ) -> Callable[[int, int], tuple[float, float, float, float, float]]:
         """Return the function of chunk and document that returns the summands. It runs 300 times in a search."""
         of_page = weights.pages if self.pages else 0.0
         of_passage, of_names = 1 - of_page, weights.names
@@ -92,7 +94,7 @@ class ChunkSignals:
         else:
             above, of_meaning, distance = self.nearest[1], weights.nearness, self.nearest[0] - self.nearest[1]
 
-        def summands(seq: int, doc: int) -> tuple[float, ...]:
+        def summands(seq: int, doc: int) -> tuple[float, float, float, float, float]:
             # A negative value means no more than zero: it must not pull down a chunk that has the words.
             near = max(cosines.get(seq, 0.0), 0.0) - above
             passage, page = of_passage * keyword.get(seq, 0.0), of_page * pages.get(doc, 0.0)
@@ -101,23 +103,23 @@ class ChunkSignals:
                 page,
                 of_names * names.get(doc, 0.0),
                 of_meaning * near / distance if near > 0.0 else 0.0,
-                # A page that says it in its text as well is not more about it.
+                # Words that are in the text as well count once.
                 max(OF_PROPERTIES * properties.get(seq, 0.0) - passage - page, 0.0) if properties else 0.0,
             )
 
         return summands
 
 
-def shares(found: Sequence[Scored], of_best: float = 1.0) -> dict[int, float]:
-    """Return the score of each chunk as a share of the best one, which has `of_best`."""
-    best = (max((hit.score for hit in found), default=0.0) or 1.0) / (of_best or 1.0)
+def shares(found: Sequence[Scored], best_share: float = 1.0) -> dict[int, float]:
+    """Return the score of each chunk as a share: that of the best one is `best_share`."""
+    best = (max((hit.score for hit in found), default=0.0) or 1.0) / best_share
     return {hit.seq: hit.score / best for hit in found}
 
 
-def page_shares(found: Sequence[Scored], of_best: float = 1.0) -> dict[int, float]:
-    """Return the score of each document as a share of the best score, which has `of_best`.
+def page_shares(found: Sequence[Scored], best_share: float = 1.0) -> dict[int, float]:
+    """Return the score of each document as a share: the best one is `best_share`.
 
     Of a document that is listed twice, the better score counts.
     """
-    best = (max((hit.score for hit in found), default=0.0) or 1.0) / (of_best or 1.0)
+    best = (max((hit.score for hit in found), default=0.0) or 1.0) / best_share
     return {hit.doc: hit.score / best for hit in reversed(found)}

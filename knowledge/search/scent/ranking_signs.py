@@ -44,9 +44,9 @@ FEWEST_SAID = 4
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 
 
-def measured(question: SearchQuestion, ranking: Ranking, *, sharing: int, newest: str) -> RankingSigns:
+def signs_of(question: SearchQuestion, ranking: Ranking, *, sharing: int, newest: str) -> RankingSigns:
     """Return the signs of a ranking: by the texts of the pages if these are enough, otherwise with their properties."""
-    if ranking.properties:
+    if ranking.plain_rows:
         by_texts = RankingSigns(question, _without_properties(question, ranking), sharing=sharing, newest=newest)
         if by_texts.is_sure:
             return by_texts
@@ -106,7 +106,7 @@ class RankingSigns:
             compares=question.compares,
             lacks_distinct_word=counted.lacks_distinct_word(matches),
             is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),
-            is_in_properties=not ranking.properties.keys().isdisjoint(of_page),
+            needs_properties=not ranking.plain_rows.keys().isdisjoint(of_page),
             asked=" ".join(question.to_embed.split()),
         )
 
@@ -155,13 +155,14 @@ class RankingSigns:
 def _without_properties(question: SearchQuestion, ranking: Ranking) -> Ranking:
     """Return the ranking with the texts of its pages only."""
     matcher = TermMatcher(question.terms, question.pairs, question.days)
-    matches = {seq: matcher.match(row) for seq, row in ranking.properties.items()}
+    matches = {seq: matcher.match(row) for seq, row in ranking.plain_rows.items()}
     return replace(
         ranking,
-        rows={**ranking.rows, **ranking.properties},
+        rows={**ranking.rows, **ranking.plain_rows},
         matches={**ranking.matches, **{seq: match.words for seq, match in matches.items()}},
-        pairs={**ranking.pairs, **{seq: match.pairs for seq, match in matches.items()}},
-        properties={},
+        # None are counted if the lists were joined by rank.
+        pairs={**ranking.pairs, **{seq: match.pairs for seq, match in matches.items()}} if ranking.pairs else {},
+        plain_rows={},
     )
 
 

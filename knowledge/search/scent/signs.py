@@ -29,7 +29,7 @@ class ScentSigns:
     page among other words, `names_another`: it names others and not this one. `is_newest`: the first page comes first because the
     question asks for the newest one. `compares`: it asks for two things. `lacks_distinct_word`: the first page lacks one of the
     question's distinct words (`DistinctWords`), or all of its numbers. `written`: how many words the question has as it is
-    written, where `words` counts the parts of an identifier. `is_stub`: the first page's text is no sentence. `is_in_properties`: the
+    written, where `words` counts the parts of an identifier. `is_stub`: the first page's text is no sentence. `needs_properties`: the
     first page was found by its front matter, and its text is not enough. `asked`: the question for a next call, with its certain
     corrections.
     """
@@ -57,5 +57,5 @@ class ScentSigns:
     compares: bool = False
     lacks_distinct_word: bool = False
     is_stub: bool = False
-    is_in_properties: bool = False
+    needs_properties: bool = False
     asked: str = ""

@@ -99,10 +99,10 @@ def score_of(signs: ScentSigns) -> float:
     # page has as much of the words, it may be that one.
     is_level = signs.by_both and signs.lead <= LEVEL
     is_elsewhere = signs.names_another or signs.lacks_distinct_word or signs.compares or signs.is_newest
-    # Properties say little, and often of something else that the page names: `referred_by: Bjarne Moe` beside an address.
+    # Properties often describe something else on the page: `referred_by: Bjarne Moe` beside an email address.
     is_unsure = (
         signs.is_stub
-        or signs.is_in_properties
+        or signs.needs_properties
         or is_elsewhere
         or is_level
         or (not signs.title and (signs.words == 1 or is_aside))
@@ -249,8 +249,8 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     if signs.compares:
         yield "the question asks for two things"
     yield from _coverage_of(signs)
-    if signs.is_in_properties:
-        yield "the page was also found by its front matter"
+    if signs.needs_properties:
+        yield "some of the match is only in the page's front matter"
     elif level != "sufficient" and signs.coverage >= HALF and signs.lead <= LEVEL:
         yield "other pages match as well"
     if not signs.by_both:

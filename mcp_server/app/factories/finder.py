@@ -40,14 +40,14 @@ def finder_of(
     is_usual_word: Callable[[str], bool],
     answer_tokens: int,
     patience_s: float,
-    begin_waiting: Callable[[], None],
+    on_wait: Callable[[], None],
     weights: WeightsOf,
     reranker: RerankerChoice,
     index_note: Callable[[], Awaitable[str]],
 ) -> Finder:
     """Return the search of a knowledge base, with the weights that `weights` returns at each search.
 
-    A search that finds an empty index calls `begin_waiting` and waits `patience_s` for its first pages.
+    A search that finds an empty index calls `on_wait` and waits `patience_s` for its first pages.
     """
     router = Router(index, partial(_root_front_matter, vault), adviser)
     vocabulary = Vocabularies(is_usual_word).near
@@ -58,7 +58,7 @@ def finder_of(
         router=router,
         answer_tokens=answer_tokens,
         patience_s=patience_s,
-        begin_waiting=begin_waiting,
+        on_wait=on_wait,
         weights=weights,
         reranking=Reranking(reranker),
         canvases=CanvasSearch(vault),

@@ -126,7 +126,7 @@ async def test_a_document_is_returned_as_it_was_stored(store: IndexStore) -> Non
 
 
 async def test_documents_are_found_by_the_terms_of_their_properties(store: IndexStore) -> None:
-    lines = PropertyLines(2, 3, "author: Clarke\nrating: 5")
+    lines = PropertyLines(2, "author: Clarke\nrating: 5")
     one = replace(
         page("one.md", "text"), properties=IndexedProperties(lines, ("author", "clarke"), ("author", "clarke"))
     )

@@ -62,10 +62,10 @@ async def test_only_the_best_pages_are_found_by_a_property_that_many_have(base: 
     assert sum("mood: tired" in hit.snippet for hit in hits) == MOST_FOUND
 
 
-async def test_what_is_said_of_somebody_else_is_never_sufficient(base: Base) -> None:
+async def test_a_match_in_properties_about_somebody_else_is_never_sufficient(base: Base) -> None:
     answer = await searched(base, "Bjarne Moe email")
     assert (answer.hits[0].path, answer.scent.level) == ("people/ingrid.md", "partial")
-    assert "the page was also found by its front matter" in answer.scent.reason
+    assert "some of the match is only in the page's front matter" in answer.scent.reason
 
 
 async def test_an_explanation_says_what_the_front_matter_adds(base: Base) -> None:
@@ -88,7 +88,7 @@ async def test_a_changed_property_is_found_and_the_old_one_is_not(tmp_path: Path
     assert (await searched(base, "Kim Lee")).scent.level == "lost"
 
 
-async def test_a_server_that_ranks_by_itself_is_joined_by_properties_only_if_it_finds_nothing(tmp_path: Path) -> None:
+async def test_properties_count_beside_a_server_that_ranks_only_if_it_finds_nothing(tmp_path: Path) -> None:
     base = Base(write(tmp_path, PAGES))
     await base.index_all()
     own = await base.engines()
@@ -101,3 +101,17 @@ async def test_a_server_that_ranks_by_itself_is_joined_by_properties_only_if_it_
     assert answer.hits[0].path == "books/flights.md"
     assert "author: Olga Tokarczuk" in answer.hits[0].snippet
     assert all("people:" not in hit.snippet for hit in (await finder.search("Jonas Keller")).hits)
+
+
+async def test_a_continued_answer_does_not_repeat_a_page_that_other_properties_have_overtaken(tmp_path: Path) -> None:
+    base = Base(write(tmp_path, PAGES))
+    await base.index_all()
+    first = await base.finder.search("Bjarne Moe", limit=1)
+    assert "referred_by" in first.hits[0].snippet
+    more = {
+        f"people/{n}.md": f"---\nfriend: Bjarne Moe\nuncle: Bjarne\n---\n# Person {n}\n\nText {n}.\n" for n in range(5)
+    }
+    write(tmp_path, more)
+    await base.index_all()
+    rest = await base.finder.search("Bjarne Moe", limit=20, cursor=first.next_cursor)
+    assert "people/ingrid.md" not in [hit.path for hit in rest.hits]

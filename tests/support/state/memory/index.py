@@ -298,7 +298,7 @@ class MemoryIndexStore:
         return list(found.values())[:limit]
 
     async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
-        """Return the documents whose properties have each of the terms; not for a term that more than `most` have."""
+        """Return, for each term, the documents whose properties have it; terms that more than `most` have are left out."""
         entries = [entry for entry in self._entries.values() if entry.properties]
         found = {t: sorted(e.doc for e in entries if e.properties and t in e.properties.terms) for t in terms}
         return {term: docs for term, docs in found.items() if 0 < len(docs) <= most}

@@ -3,7 +3,6 @@
 CREATE TABLE property (
     doc INTEGER PRIMARY KEY,
     line_start INTEGER NOT NULL,
-    line_end INTEGER NOT NULL,
     text TEXT NOT NULL,
     terms TEXT NOT NULL
 ) STRICT;
