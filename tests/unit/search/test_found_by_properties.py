@@ -106,12 +106,12 @@ async def test_properties_count_beside_a_server_that_ranks_only_if_it_finds_noth
 async def test_a_continued_answer_does_not_repeat_a_page_that_other_properties_have_overtaken(tmp_path: Path) -> None:
     base = Base(write(tmp_path, PAGES))
     await base.index_all()
-    first = await base.finder.search("Bjarne Moe", limit=1)
+    first = await base.finder.search("Bjarne Moe uncle", limit=1)
     assert "referred_by" in first.hits[0].snippet
     more = {
         f"people/{n}.md": f"---\nfriend: Bjarne Moe\nuncle: Bjarne\n---\n# Person {n}\n\nText {n}.\n" for n in range(5)
     }
     write(tmp_path, more)
     await base.index_all()
-    rest = await base.finder.search("Bjarne Moe", limit=20, cursor=first.next_cursor)
+    rest = await base.finder.search("Bjarne Moe uncle", limit=20, cursor=first.next_cursor)
     assert "people/ingrid.md" not in [hit.path for hit in rest.hits]
