@@ -378,8 +378,10 @@ class Ranker:
         if not found:
             return {}
         plain = await self._rows([hit.seq for hit in found], rows)
-        rows.update(await rows_with_properties(self._index, [*plain.values()]))
-        return plain
+        added = await rows_with_properties(self._index, [*plain.values()])
+        rows.update(added)
+        # A page may have lost its properties a moment ago.
+        return {seq: plain[seq] for seq in added}
 
     async def _rows(self, seqs: Sequence[int], read: Mapping[int, ChunkRow]) -> Mapping[int, ChunkRow]:
         """Return the rows of those of the chunks that still exist; `read` were read a moment ago."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +13,7 @@ from knowledge.search.answers import SearchAnswer
 from knowledge.search.finder import Finder
 from knowledge.search.ranking.by_properties import MOST_FOUND
 from knowledge.search.ranking.ranker import Engines
+from knowledge.state.ports import PropertyLines
 from tests.support.knowledge_bases.folders import write
 from tests.unit.search.test_finder import Base, correct
 
@@ -115,3 +117,17 @@ async def test_a_continued_answer_does_not_repeat_a_page_that_other_properties_h
     await base.index_all()
     rest = await base.finder.search("Bjarne Moe uncle", limit=20, cursor=first.next_cursor)
     assert "people/ingrid.md" not in [hit.path for hit in rest.hits]
+
+
+async def test_a_page_that_loses_its_properties_during_a_search_is_shown_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = Base(write(tmp_path, PAGES))
+    await base.index_all()
+
+    async def none(_: Collection[int]) -> Mapping[int, PropertyLines]:
+        return {}
+
+    monkeypatch.setattr(base.index, "properties", none)
+    hit = (await base.finder.search("Olga Tokarczuk")).hits[0]
+    assert (hit.path, hit.snippet) == ("books/flights.md", "Travellers and anatomists.")
