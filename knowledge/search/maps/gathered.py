@@ -39,21 +39,21 @@ def with_tags(view: MapView, tags: Mapping[str, Sequence[str]]) -> MapView:
     if not tags:
         return view
     room = MAP_TOKENS * 4 - map_length(view)
-    tagged = [tagged_summary(entry.summary, tags.get(entry.path, ())) for entry in view.children]
+    tagged: Sequence[str] = [tagged_summary(entry.summary, tags.get(entry.path, ())) for entry in view.children]
     # Summaries are counted as they are written in JSON, which escapes some characters.
-    if joined_length(tagged) - joined_length(entry.summary for entry in view.children) <= room:
-        shown_all = zip(view.children, tagged, strict=True)
-        return replace(
-            view, children=[one.with_summary(shown) if shown != one.summary else one for one, shown in shown_all]
-        )
-    children: list[MapEntry] = []
-    for entry, shown in zip(view.children, tagged, strict=True):
-        more = text_length(shown) - text_length(entry.summary) if shown != entry.summary else 0
-        if more > room:
-            break
-        room -= more
-        children.append(entry.with_summary(shown) if more else entry)
-    return replace(view, children=[*children, *view.children[len(children) :]])
+    if joined_length(tagged) - joined_length(entry.summary for entry in view.children) > room:
+        tagged = _within(room, [entry.summary for entry in view.children], tagged)
+    shown = zip(view.children, tagged, strict=True)
+    return replace(view, children=[one.with_summary(text) if text != one.summary else one for one, text in shown])
+
+
+def _within(room: int, plain: Sequence[str], tagged: Sequence[str]) -> Sequence[str]:
+    """Return the first tagged summaries as far as their tags fit in `room` characters, and the plain ones behind them."""
+    for at, (short, long) in enumerate(zip(plain, tagged, strict=True)):
+        room -= text_length(long) - text_length(short)
+        if room < 0:
+            return [*tagged[:at], *plain[at:]]
+    return tagged
 
 
 def tagged_summary(summary: str, tags: Sequence[str]) -> str:

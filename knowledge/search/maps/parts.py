@@ -32,13 +32,13 @@ _FIELDS = tuple(one.name for one in fields(MapEntry))
 _NAMES = len(_JSON.encode(dict.fromkeys(_FIELDS, ""))) - len(_FIELDS) * len('""')
 """The characters of an entry's JSON besides the values."""
 _MARKS = 6 * len('""') + len(",")
-"""The quotes around its six texts, and the comma before the next entry."""
+"""The quotes around an entry's six texts, and the comma before the next entry."""
 _VIEW_FIELDS = tuple(one.name for one in fields(MapView))
 
 
 @dataclass
 class _Part:
-    """The entries taken so far: `cost` is their length with their short summaries, `shorts`, and `end` the place after them."""
+    """The entries taken so far, their short summaries, the length with these (`cost`), and the place after them (`end`)."""
 
     room: int
     shown: list[MapEntry] = field(default_factory=list)

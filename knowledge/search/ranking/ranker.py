@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -353,7 +353,13 @@ class Ranker:
         joining = _Joining(self._index, engines, scope, question, embedded, weights, as_asked, rows=dict(rows))
         listed = frozenset(hit.seq for hit in keyword)
         fused, signals = await joining.joined(
-            [*keyword, *(hit for hit in of_mentioned if hit.seq not in listed)], vectors, pages, names, by_properties
+            _FoundLists(
+                [*keyword, *(hit for hit in of_mentioned if hit.seq not in listed)],
+                vectors,
+                pages,
+                names,
+                by_properties,
+            )
         )
         return _EngineResults(
             *(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows, verbatim),
@@ -475,6 +481,16 @@ async def _of_several_pages(
     return Noted(chosen, found.note) if isinstance(found, Noted) else chosen
 
 
+class _FoundLists(NamedTuple):
+    """What was found by words, by meaning, in whole pages, in their names and in their properties, each best first."""
+
+    keyword: Sequence[Scored]
+    vectors: Sequence[Scored]
+    pages: Sequence[Scored]
+    names: Sequence[Scored]
+    properties: Sequence[Scored]
+
+
 @dataclass(frozen=True, slots=True)
 class _Joining:
     """Joins what the engines found by score, after a second keyword search with the words that the best chunks share."""
@@ -490,21 +506,14 @@ class _Joining:
     rows: dict[int, ChunkRow]
     """The chunks that were read."""
 
-    async def joined(
-        self,
-        keyword: Sequence[Scored],
-        vectors: Sequence[Scored],
-        pages: Sequence[Scored],
-        names: Sequence[Scored],
-        properties: Sequence[Scored],
-    ) -> tuple[list[Fused], ChunkSignals]:
+    async def joined(self, found: _FoundLists) -> tuple[list[Fused], ChunkSignals]:
         """Merge the lists: return each chunk once, best first, and the signals of all chunks."""
-        signals = await self._signals(keyword, vectors, pages, names, properties)
+        signals = await self._signals(found)
         words = len(self.question.terms)
         ranked = signals.ranked(self.weights, words)
         best = {seq: signals.docs[seq] for seq, _ in ranked[:CHUNKS]}
         # If no word of the question was found, chunks that are only near in meaning are too far off to learn from.
-        learns = keyword and self._may_learn(words) and are_relevant(best, vectors, pages)
+        learns = found.keyword and self._may_learn(words) and are_relevant(best, found.vectors, found.pages)
         if learns and (added := await self._shared_terms([*best])):
             signals.added, signals.learnt_from = added, tuple(best)
             again = await self._search_again(added)
@@ -522,14 +531,8 @@ class _Joining:
             self.weights.feedback and words >= FEWEST_TERMS and not self.question.is_unspaced and not self.as_asked
         )
 
-    async def _signals(
-        self,
-        keyword: Sequence[Scored],
-        vectors: Sequence[Scored],
-        pages: Sequence[Scored],
-        names: Sequence[Scored],
-        properties: Sequence[Scored],
-    ) -> ChunkSignals:
+    async def _signals(self, lists: _FoundLists) -> ChunkSignals:
+        keyword, vectors, pages, names, properties = lists
         found = {hit.seq: hit.doc for hit in (*keyword, *vectors, *properties)}
         # The beginning of a page that is among the best as a whole, although none of its chunks is.
         having = frozenset(found.values())
