@@ -71,7 +71,7 @@ async def test_questions_and_passages_get_their_prefix(folder: Path) -> None:
 
 
 async def test_another_length_than_agreed_is_refused(folder: Path) -> None:
-    with pytest.raises(EmbedderUnavailable, match="384 numbers, not 256"):
+    with pytest.raises(EmbedderUnavailable, match="384 dimensions, not 256"):
         await embedder(folder, expected=256).embed(["apple"])
 
 

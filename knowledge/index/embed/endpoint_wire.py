@@ -31,7 +31,7 @@ class WrongLength(MalformedReply):
 
     def __init__(self, found: int, expected: int) -> None:
         self.found, self.expected = found, expected
-        super().__init__(f"its vectors have {found} numbers, not {expected}")
+        super().__init__(f"its vectors have {found} dimensions, not {expected}")
 
 
 def embeddings_url(base: str) -> str:

@@ -146,7 +146,7 @@ class TransformerEmbedder(Generic[T]):
                 if len(found) and not found.shape[1]:
                     found = np.zeros((len(prepared), self._dimensions), np.float32)
                 if rows.shape[1] != self._dimensions:
-                    reason = f"its vectors have {rows.shape[1]} numbers, not {self._dimensions}"
+                    reason = f"its vectors have {rows.shape[1]} dimensions, not {self._dimensions}"
                     raise self._model.unavailable(
                         reason, "is it still the same model? run: knowledge-forge index --rebuild --new-vectors"
                     )

@@ -116,7 +116,7 @@ async def _list(_args: argparse.Namespace, settings: Settings) -> int:
     if problem:
         print(f"{visible(str(problem))}; {visible(meanwhile)} until that is fixed; {AFTERWARDS}")
     print()
-    print(f"{'name':<54} {'size':>9} {'':<8} {'numbers':>7} {'tokens':>6}  {'licence':<12} languages")
+    print(f"{'name':<54} {'size':>9} {'':<8} {'dimensions':>10} {'tokens':>6}  {'licence':<12} languages")
     for offer in offers:
         print(_line(offer).rstrip())
     print()
@@ -132,7 +132,7 @@ async def _list(_args: argparse.Namespace, settings: Settings) -> int:
 def _line(offer: EmbedderOffer) -> str:
     size = size_in_words(offer.size_bytes) if offer.size_bytes else ""
     fetch = "download" if offer.to_download else ""
-    columns = f"{size:>9} {fetch:<8} {offer.dimensions or '':>7} {offer.max_tokens or '':>6}"
+    columns = f"{size:>9} {fetch:<8} {offer.dimensions or '':>10} {offer.max_tokens or '':>6}"
     return f"{visible(offer.name):<54} {columns}  {visible(offer.licence):<12} {visible(offer.languages)}"
 
 
@@ -286,7 +286,7 @@ def _print_offer(offer: EmbedderOffer) -> None:
     print(visible(offer.name))
     size = size_in_words(offer.size_bytes) if offer.size_bytes else ""
     shape = [
-        f"{offer.dimensions} numbers" if offer.dimensions else "",
+        f"{offer.dimensions} dimensions" if offer.dimensions else "",
         f"texts up to {offer.max_tokens} tokens" if offer.max_tokens else "",
     ]
     prefixes = offer.prefixes

@@ -91,7 +91,7 @@ def _problem(rows: NDArray[np.float32]) -> str:
     """Return why these vectors of different texts are of no use; "" if nothing is wrong with them."""
     numbers = rows[rows.any(axis=1)]
     if rows.shape[1] < FEWEST_NUMBERS:
-        return f"its vectors have {rows.shape[1]} numbers, and at least {FEWEST_NUMBERS} are needed"
+        return f"its vectors have {rows.shape[1]} dimensions, and at least {FEWEST_NUMBERS} are needed"
     if 2 * len(numbers) <= len(rows):
         return "it returns zeros or no numbers for most texts"
     if len(numbers) > 1 and bool((numbers @ numbers[0] > ALIKE).all()):

@@ -254,7 +254,7 @@ async def test_a_key_is_sent_to_no_other_address_than_its_own(person: Person) ->
     [
         ([0.0] * 32, "it returns zeros or no numbers for most texts"),
         ([0.25] * 32, "it returns the same vector for different texts"),
-        ([1.0, 2.0, 3.0], "its vectors have 3 numbers, and at least 8 are needed"),
+        ([1.0, 2.0, 3.0], "its vectors have 3 dimensions, and at least 8 are needed"),
     ],
 )
 async def test_an_endpoint_whose_vectors_tell_nothing_apart_is_refused(

@@ -224,7 +224,7 @@ async def test_a_length_is_asked_for_and_enforced(desk: Desk) -> None:
     assert (await short.embed(["words"])).shape == (1, 16)
     assert desk.server.requests[-1]["dimensions"] == 16
     assert np.linalg.norm((await short.embed(["words"]))[0]) == pytest.approx(1, abs=1e-5)
-    with pytest.raises(EmbedderUnavailable, match=r"32 numbers, not 64.*same model"):
+    with pytest.raises(EmbedderUnavailable, match=r"32 dimensions, not 64.*same model"):
         await desk.embedder(expected=64).embed(["words"])
     assert len(desk.sent()) == 3, "nothing gets better by asking again"
 
@@ -233,7 +233,7 @@ async def test_a_learned_length_is_kept(desk: Desk) -> None:
     embedder = desk.embedder()
     await embedder.embed(["words"])
     desk.server.dimensions = 64
-    with pytest.raises(EmbedderUnavailable, match="64 numbers, not 32"):
+    with pytest.raises(EmbedderUnavailable, match="64 dimensions, not 32"):
         await embedder.embed(["words"])
 
 

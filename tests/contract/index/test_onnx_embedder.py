@@ -200,7 +200,7 @@ def test_the_digest_changes_with_any_file_that_changes_vectors(model: Path, tmp_
 
 
 async def test_vectors_of_another_length_than_those_of_the_index_are_refused(model: Path) -> None:
-    with pytest.raises(EmbedderUnavailable, match="32 numbers, not 64"):
+    with pytest.raises(EmbedderUnavailable, match="32 dimensions, not 64"):
         await embedder(model, expected=64).embed(["apple"])
 
 
