@@ -25,6 +25,7 @@ from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search import eval_use
 from mcp_server.cli.search.index_update import indexing_bars, update_to_measure
+from mcp_server.cli.terminal.commands import as_commands
 from mcp_server.cli.terminal.console import plain_table, progress_bars, stdout_console
 from mcp_server.cli.terminal.options import WronglyAsked, fraction, integer
 from mcp_server.cli.terminal.output import print_json, say
@@ -34,7 +35,7 @@ _SHARES = {
     "nDCG@10": "ndcg",
     "recall@20": "recall",
     "MRR": "reciprocal_rank",
-    "answer in a shown chunk": "in_hits",
+    "answer in a shown passage": "in_hits",
     "answer in a snippet": "in_snippets",
     "answer reached by reading on": "reached",
 }
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         _show(report, comparison, details=args.details)
     for sentence in report.unresolved[:MOST_SHOWN]:
-        say(f"knowledge-forge: {args.queries}: {sentence}")
+        say(f"knowledge-forge: {args.queries}: {as_commands(sentence)}")
     if len(report.unresolved) > MOST_SHOWN:
         say(
             f"knowledge-forge: and {len(report.unresolved) - MOST_SHOWN} more judged places do not fit (--json lists them)"
@@ -209,7 +210,7 @@ def _show_details(queries: Sequence[Measured]) -> None:
     console = stdout_console()
     console.print("\n[bold]nDCG  recall  RR    answer   tokens      ms  scent       query[/]")
     for one in sorted(queries, key=lambda one: (not one.answerable, one.ndcg)):
-        seen = "snippet" if one.in_snippets else "chunk" if one.in_hits else "read" if one.reached else "no"
+        seen = "snippet" if one.in_snippets else "passage" if one.in_hits else "read" if one.reached else "no"
         qualities = f"{one.ndcg:4.2f}  {one.recall:4.2f}    {one.reciprocal_rank:4.2f}"
         known = f"{qualities}  {seen:<7}  {one.tokens:6}" if one.answerable else f"{'':18}none here{'':6}"
         line = f"{known}  {one.latency_ms:6.1f}  {one.scent:<10}  {one.id}: {one.query}"

@@ -14,6 +14,7 @@ from knowledge.pages.paths import is_markdown
 from knowledge.search.answers import MapView
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.freshness import add_freshness, fresh_base, index_fields, patience
+from mcp_server.cli.terminal.commands import as_commands
 from mcp_server.cli.terminal.console import stdout_console
 from mcp_server.cli.terminal.options import integer
 from mcp_server.cli.terminal.output import print_json
@@ -67,4 +68,4 @@ def _show(view: MapView) -> None:
         table.add_row(name, pages, escape(entry.summary or entry.title))
     console.print(table)
     if view.note:
-        console.print(f"[yellow]{escape(view.note)}[/]")
+        console.print(f"[yellow]{escape(as_commands(view.note))}[/]")
