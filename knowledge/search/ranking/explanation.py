@@ -323,7 +323,7 @@ class Explainer:
         if one.parts:
             heaviest = max(one.parts, key=lambda part: one.parts[part])
             said.append(f"mostly from {_plain(heaviest)}")
-        said += ["without " + ", ".join(map(repr, one.missing[:MOST_WORDS]))] if one.missing else []
+        said += ["lacks " + ", ".join(map(repr, one.missing[:MOST_WORDS]))] if one.missing else []
         if next_ is not None:
             said.append(self._above(one, seq, next_))
         return replace(

@@ -98,7 +98,7 @@ def _reading(explained: Mapping[str, Any]) -> Iterator[str]:
     if note := explained.get("note"):
         yield note
     if question := explained.get("question"):
-        yield f"searched words: {', '.join(question['words'])}; read in: {', '.join(question['languages'])}"
+        yield f"searched words: {', '.join(question['words'])}; languages: {', '.join(question['languages'])}"
         for word, near in question.get("corrections", {}).items():
             yield f"{word} may be a misspelt {' or '.join(near)}"
         if completions := question.get("completions"):

@@ -17,6 +17,8 @@ PARTS: Mapping[str, str] = {
     "words present": "Number of the question's words",
     "neighbours": "Words that are neighbours in the question, too",
     "as written": "The question as it was written",
+    "mentioned": "The question names its page",
+    "newest page": "The newest such page, by its file name",
     "place by words": "Place in the list by words",
     "place by meaning": "Place in the list by meaning",
     "place by reranker": "Place given by the reranker",
@@ -79,7 +81,7 @@ def _reading(question: Mapping[str, Any]) -> list[tuple[str, str]]:
     near = question.get("corrections", {})
     told = {
         "Searched words": ", ".join(question.get("words", ())),
-        "Read in": ", ".join(question.get("languages", ())),
+        "Languages": ", ".join(question.get("languages", ())),
         "Taken as misspelt": "; ".join(f"{word} for {' or '.join(found)}" for word, found in near.items()),
         "The last word may begin": ", ".join(question.get("completions", ())),
         "Found": "; ".join(question.get("engines", ())),

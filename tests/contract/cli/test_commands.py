@@ -139,7 +139,7 @@ def test_search_explains_its_hits(ann: Person) -> None:
     asked = ("search", "how", "do", "we", "rol", "back", "the", "router", "--limit", "2")
     told = " ".join(ann.here(*asked, "--explain").stdout.split())
     assert "rank score 0.990 = passage 0." in told
-    assert "read in: en" in told
+    assert "languages: en" in told
     assert "meaning: cosine" in told
     assert "explanation" not in ann.json(*asked)
     (first, *_) = ann.json(*asked, "--explain")["explanation"]["hits"]
