@@ -30,7 +30,7 @@ Page = Annotated[str, Field(min_length=1, description="Page, e.g. 'guides/backup
 class MapArguments(Arguments):
     """Arguments of kb_map."""
 
-    path: Annotated[str, Field(description="Directory, e.g. 'guides', page or '#tag'; '' is the root.")] = ""
+    path: Annotated[str, Field(description="Directory (e.g. 'guides'), page or '#tag'; '' is the root.")] = ""
     depth: Annotated[int, Field(ge=1, le=4, description="Levels to show.")] = 1
     cursor: Cursor = None
     journey_id: InJourney = None
