@@ -20,6 +20,7 @@ from rich.rule import Rule
 from rich.text import Text
 from rich.tree import Tree
 
+from agents.engine.work.markdown import counted
 from knowledge.errors import KnowledgeError
 from knowledge.pages.vault import Vault
 from mcp_server.app.settings.settings import Settings
@@ -156,7 +157,7 @@ async def _map(console: Console, client: Client) -> dict[str, Any]:
         # One line per entry, whatever the width, so that the map can be read at a glance.
         label = Text(no_wrap=True, overflow="ellipsis")
         label.append(f"{entry['name']}/" if folder else entry["name"], "bold blue" if folder else "")
-        label.append(f"  {entry['count']} pages" if folder else "", "cyan")
+        label.append(f"  {counted(entry['count'], 'page')}" if folder else "", "cyan")
         label.append(f"  {tidy(entry['summary'], 120)}", "dim")
         added = branch.add(label)
         if folder:

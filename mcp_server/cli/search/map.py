@@ -68,4 +68,5 @@ def _show(view: MapView) -> None:
         table.add_row(name, pages, escape(entry.summary or entry.title))
     console.print(table)
     if view.note:
-        console.print(f"[yellow]{escape(as_commands(view.note))}[/]")
+        # The terminal wraps the line itself, so that the command can be copied.
+        console.print(f"[yellow]{escape(as_commands(view.note))}[/]", soft_wrap=True)

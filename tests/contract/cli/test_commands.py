@@ -178,6 +178,9 @@ def test_a_page_is_read_and_a_directory_mapped(ann: Person) -> None:
     """Neither needs an index: the files are the truth."""
     assert "forty seconds" in ann.here("read", "guides/deploy.md", "--section", "Rolling back").stdout
     assert "deploy.md" in ann.here("map", "guides").stdout
+    assert "knowledge-forge read guides/deploy.md" in ann.here("map", "guides/deploy.md").stdout, (
+        "a command, not a call"
+    )
     assert {e["path"] for e in ann.json("map", "--depth", "2")["children"]} >= {"guides", "long.md"}
 
 
