@@ -14,10 +14,12 @@ from knowledge.pages.markdown.properties import properties_of
 from knowledge.pages.paths import INDEX_NAME, PageLink, parent
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.query.analysis import analyzer, index_language, remember_words, words
+from knowledge.search.query.page_period import period_of_page
 from knowledge.state.ports import (
     DocumentRecord,
     IndexedChunk,
     IndexedProperties,
+    Period,
     PropertyLines,
     Remove,
     Replace,
@@ -50,6 +52,7 @@ class Prepared:
     problems: tuple[str, ...]
     links: tuple[PageLink, ...] = ()
     properties: IndexedProperties | None = None
+    period: Period | None = None
 
     @property
     def path(self) -> str:
@@ -74,7 +77,7 @@ class Prepared:
                     words=piece.words,
                 )
             )
-        return Replace(self.record, tuple(chunks), self.links, self.properties)
+        return Replace(self.record, tuple(chunks), self.links, self.properties, self.period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
         document.problems,
         document.page_links,
         _properties(document),
+        period_of_page(path, document.title, document.metadata.get("date")),
     )
 
 

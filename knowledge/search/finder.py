@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from datetime import date
 
 import anyio
 
@@ -106,11 +107,12 @@ class Finder:
         canvases: CanvasSearch | None = None,
         index_note: Callable[[], Awaitable[str]] | None = None,
         has_pages: Callable[[], Awaitable[bool]] | None = None,
+        today: Callable[[], date] = date.today,
     ) -> None:
         self._index_note, self._has_pages = index_note, has_pages
         self._reranking, self._canvases, self._names_canvases = reranking, canvases, canvases is not None
         self._index, self._engines = index, engines
-        self._questions, self._ranker = Questions(index, correct), Ranker(index, engines, weights)
+        self._questions, self._ranker = Questions(index, correct, today), Ranker(index, engines, weights)
         self._places, self._router = Places(index), router or Router(index)
         self._room, self._patience_s, self._on_wait = answer_tokens * 4, patience_s, on_wait
         self._explained_hits = MOST_EXPLAINED
@@ -245,7 +247,7 @@ class Finder:
             continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
             filtered_out=filtered_out,
         )
-        notes = [*ranking.notes, *await self._index_notes()]
+        notes = [*question.notes, *ranking.notes, *await self._index_notes()]
         gap = None if filtered_out else _gap(question, ranking, shown)
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)

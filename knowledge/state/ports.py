@@ -285,6 +285,17 @@ class IndexedChunk:
     words: Collection[str]
 
 
+class Period(NamedTuple):
+    """The time from the `first` to the `last` day, both as `2026-11-29`."""
+
+    first: str
+    last: str
+
+
+LONGEST_PERIOD_DAYS = 92
+"""The most days of the time that a document is of: those of a quarter."""
+
+
 class PropertyLines(NamedTuple):
     """The lines of a document's front matter that say what it is about; the number of the first counts from 1 in the file."""
 
@@ -309,6 +320,8 @@ class Replace:
     chunks: tuple[IndexedChunk, ...]
     links: tuple[PageLink, ...] = ()
     properties: IndexedProperties | None = None
+    period: Period | None = None
+    """The time that the document is of."""
 
 
 class LinkRow(NamedTuple):
@@ -645,6 +658,14 @@ class IndexStore(Protocol):
         """Return the documents and sections of that name, or if there are none, of the first of `spellings` that is one.
 
         Case is ignored. The name is a path, a file name (with or without suffix), a title, an alias or a heading.
+        """
+        ...
+
+    async def of_periods(self, periods: Sequence[Period], *, limit: int) -> Sequence[int]:
+        """Return documents of one of these times, by their first day, longer times first, at most `limit`.
+
+        A time after the first is only used if it and those before it have at most `limit` documents together. If no document is of
+        one of the times or a part of it, those of a longer time around the first one that has any are returned.
         """
         ...
 

@@ -20,6 +20,7 @@ from knowledge.index.store.sqlite_write import RECORD_COLUMNS, record_of
 from knowledge.pages.paths import LONGEST_PATH, PageLink
 from knowledge.state.document_names import BY, after_prefix, begins_in, name_key
 from knowledge.state.ports import (
+    LONGEST_PERIOD_DAYS,
     ChunkRow,
     CodeRow,
     Delta,
@@ -34,6 +35,7 @@ from knowledge.state.ports import (
     LinkRow,
     NameMatch,
     NameRow,
+    Period,
     Progress,
     PropertyLines,
     Replace,
@@ -259,6 +261,33 @@ class SqliteIndexStore:
     async def named(self, name: str, *, limit: int, spellings: Sequence[str] = ()) -> Sequence[NameMatch]:
         """Return the documents and sections called `name`, or else the first of `spellings`, each once, by its best match."""
         return self._database.read(partial(_named, [*filter(None, map(name_key, (name, *spellings)))], limit))
+
+    async def of_periods(self, periods: Sequence[Period], *, limit: int) -> Sequence[int]:
+        """Return documents of one of these times, or of a longer time around one of them."""
+
+        def look(c: apsw.Connection) -> list[int]:
+            found: list[int] = []
+            inside = (
+                "SELECT doc FROM period WHERE first BETWEEN ?1 AND ?2 AND last <= ?2 "
+                "ORDER BY first, last DESC, doc LIMIT ?3"
+            )
+            for period in periods:
+                docs = [doc for (doc,) in c.execute(inside, (*period, limit + 1))]
+                if found and len(found) + len(docs) > limit:
+                    break
+                found += docs
+            # Without the first bound, all earlier documents would be looked through.
+            around = (
+                "SELECT doc FROM period WHERE first BETWEEN date(?1, ?4) AND ?1 AND last >= ?2 "
+                "ORDER BY first, last DESC, doc LIMIT ?3"
+            )
+            for period in () if found else periods:
+                found = [doc for (doc,) in c.execute(around, (*period, limit, f"-{LONGEST_PERIOD_DAYS} days"))]
+                if found:
+                    break
+            return found[:limit]
+
+        return self._database.read(look)
 
     async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
         """Return, for each term, the documents whose properties have it; terms that more than `most` have are left out."""

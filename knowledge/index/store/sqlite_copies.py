@@ -11,7 +11,7 @@ import apsw
 
 from knowledge.index.store.sqlite_write import RECORD_COLUMNS, TERM_SEPARATOR, record_of, unpack_words
 from knowledge.pages.paths import PageLink
-from knowledge.state.ports import IndexedChunk, IndexedProperties, PropertyLines, Replace
+from knowledge.state.ports import IndexedChunk, IndexedProperties, Period, PropertyLines, Replace
 
 _DOCUMENTS = (
     f"SELECT {RECORD_COLUMNS}, doc, words, links FROM document JOIN document_words USING (doc) "  # noqa: S608 - a constant
@@ -35,6 +35,7 @@ def copies(paths: Sequence[str], c: apsw.Connection) -> Sequence[Replace]:
                 _chunks(chunks, Counter(unpack_words(words))),
                 tuple(PageLink(target, bool(wiki)) for target, wiki in json.loads(links or "[]")),
                 _properties(doc, c),
+                _period(doc, c),
             )
         )
     return found
@@ -46,6 +47,11 @@ def _properties(doc: int, c: apsw.Connection) -> IndexedProperties | None:
     return next(
         (IndexedProperties(PropertyLines(*lines), terms.split(TERM_SEPARATOR), ()) for *lines, terms in rows), None
     )
+
+
+def _period(doc: int, c: apsw.Connection) -> Period | None:
+    rows: Any = c.execute("SELECT first, last FROM period WHERE doc = ?", (doc,)).fetchall()
+    return Period(*rows[0]) if rows else None
 
 
 def _chunks(rows: Sequence[Any], words: Counter[str]) -> tuple[IndexedChunk, ...]:

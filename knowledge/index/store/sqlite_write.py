@@ -40,6 +40,7 @@ BATCH_CACHE_KB, FEW_ROWS = 32_000, 256
 EMPTIED = (
     *("document", "document_words", "document_links", "link", "tag", "name", "chunk", "code", "vector"),
     *("removal", "directory", "language", "vocabulary", "property", "property_term"),
+    "period",
 )
 
 
@@ -137,6 +138,7 @@ _INSERTS = {
     "document_words": "INSERT INTO document_words VALUES (?, ?)",
     "property": "INSERT INTO property VALUES (?, ?, ?, ?)",
     "property_term": "INSERT INTO property_term VALUES (?, ?)",
+    "period": "INSERT INTO period VALUES (?, ?, ?)",
 }
 
 
@@ -186,7 +188,7 @@ class _Batch:
         if links:
             gone_links = _link_rows(path, [PageLink(target, bool(wiki)) for target, wiki in json.loads(links)])
             self._c.executemany("DELETE FROM link WHERE key = ? AND page = ? AND path = ? AND wiki = ?", gone_links)
-        for table in ("document", "document_words", "document_links"):
+        for table in ("document", "document_words", "document_links", "period"):
             self._c.execute(f"DELETE FROM {table} WHERE doc = ?", (doc,))  # noqa: S608 - our own table names
         self._c.executemany(
             # The table is stored by key and has no index by document, so the keys are computed again from the record.
@@ -236,6 +238,8 @@ class _Batch:
         if properties:
             rows["property"].append((doc, *properties.lines, TERM_SEPARATOR.join(properties.terms)))
             rows["property_term"] += [(term, doc) for term in properties.terms]
+        if change.period:
+            rows["period"].append((doc, *change.period))
         if change.links:
             rows["document_links"].append((doc, compact(change.links)))
             rows["link"] += _link_rows(r.path, change.links)

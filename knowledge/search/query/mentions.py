@@ -7,18 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.search.query.analysis import words
-from knowledge.search.query.days import is_month, is_of_any_year
+from knowledge.search.query.days import is_month
 from knowledge.search.query.names import LONGEST_NAME, other_spellings
 from knowledge.search.query.question import SearchQuestion
 from knowledge.state.document_names import number_key
-from knowledge.state.ports import Filters, IndexStore
+from knowledge.state.ports import IndexStore
 
 MOST_MENTIONED = 3
 """The most pages of one name that a question mentions: of more, none is meant in particular."""
 MOST_LOOKED_UP = 20
 """The most pages and sections of one name that are looked at, those outside the scope of the search included."""
 MOST_NUMBERED = 3
-YEAR_LETTERS, MONTH_LETTERS = len("2026"), len("2026-05")
+OF_ANY_TIME = frozenset((
+    "happen", "happened", "happens", "note", "notes", "entry", "entries", "journal", "diary", "minutes", "passiert", "geschah",
+    "notiz", "notizen", "eintrag", "protokoll", "protokolle", "einträge", "passé", "fiche", "pasó", "nota", "notas", "successo",
+))  # fmt: skip
+"""Words that say nothing of a time: *what happened last week* is on the pages of last week, whether they have the word or not."""
 _NUMBERED = re.compile(
     r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
     re.IGNORECASE,
@@ -32,8 +36,16 @@ class Mentioned:
 
     docs: frozenset[int] = frozenset()
     words: frozenset[str] = frozenset()
-    of_days: frozenset[int] = frozenset()
-    """Those of the documents that it names by a date only. Others may be of the same day."""
+    by_time: tuple[int, ...] = ()
+    """The documents that it names by a time only, by their first day, longer times first. If they are many, they are not in `docs`:
+    those that fit the rest of the question are meant."""
+    by_day: bool = False
+    """Whether all times in the question are dates."""
+
+    def words_beside(self, question: SearchQuestion) -> Sequence[str]:
+        """Return the question's words beside those that name the documents, and without those that say nothing of a time."""
+        silent = OF_ANY_TIME if self.by_time else frozenset()
+        return [term.word for term in question.terms if term.word not in self.words and term.word not in silent]
 
 
 NOTHING_MENTIONED = Mentioned()
@@ -44,7 +56,7 @@ async def find_mentions(
 ) -> Mentioned:
     """Return the documents, among `docs` unless that is None, that `query` names.
 
-    It names them by a word and a number, by all that is left of it without stop words at both ends, or by the day in their path.
+    It names them by a word and a number, by all that is left of it without stop words at both ends, or by the time that they are of.
     """
     found: set[int] = set()
     said: set[str] = set()
@@ -59,34 +71,15 @@ async def find_mentions(
                 found |= having
                 said.update(words(name))
                 break
-    of_days: set[int] = set()
-    for name, days in question.days.items():
-        dated = await _of_days(index, days)
-        dated = dated if docs is None else dated & docs
-        if dated and len(dated) <= MOST_MENTIONED:
-            of_days |= dated - found
-            said.update((name, *words(name)))
-    return Mentioned(frozenset(found | of_days), frozenset(said), frozenset(of_days))
-
-
-async def _of_days(index: IndexStore, days: Sequence[str]) -> frozenset[int]:
-    """Return the documents whose paths have one of the days; none if there are many."""
-    if is_month(days):
-        month = days[0][:MONTH_LETTERS]
-        holding = await index.paths(contains=month, limit=MOST_LOOKED_UP)
-        # A page of the month itself (`2026-02 rent.md`) before those of its days.
-        whole = re.compile(rf"{month}(?!-?\d)")
-        paths = {path for path in holding if whole.search(path)} or {
-            path for path in holding if any(day in path for day in days)
-        }
-    else:
-        paths = set()
-        for part in {day[YEAR_LETTERS:] for day in days} if is_of_any_year(days) else days:
-            holding = await index.paths(contains=part, limit=MOST_LOOKED_UP)
-            paths.update(path for path in holding if any(day in path for day in days))
-    if not 0 < len(paths) < MOST_LOOKED_UP:
-        return frozenset()
-    return await index.select(Filters(paths=tuple(paths))) or frozenset()
+    by_time: list[int] = []
+    few: set[int] = set()
+    for name, of_time in question.times.items():
+        dated = [doc for doc in of_time if doc not in found and (docs is None or doc in docs)]
+        said.update((name, *words(name)) if dated else ())
+        by_time += dated
+        few.update(dated if len(dated) <= MOST_MENTIONED else ())
+    by_day = question.times.keys() <= question.days.keys() and not any(map(is_month, question.days.values()))
+    return Mentioned(frozenset(found | few), frozenset(said), tuple(dict.fromkeys(by_time)), by_day)
 
 
 def _numbered_in(query: str) -> Sequence[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import date
 from itertools import islice, pairwise
 
 from knowledge.index.ports import QueryTerm
@@ -31,6 +32,7 @@ from knowledge.search.query.languages import (
     may_be_foreign,
     question_languages,
 )
+from knowledge.search.query.periods import periods_in
 from knowledge.search.query.phrase import Phrase, core_of, phrases_of
 from knowledge.search.query.separable_verbs import GERMAN, SeparatedVerb, separated_verb
 from knowledge.state.ports import IndexPosition, IndexStore
@@ -39,7 +41,9 @@ MOST_TERMS = 48
 """The most distinct words that are searched. Of a longer question, such as a pasted log, the rarest words are
 searched."""
 MOST_DATES = 3
-"""The most dates that are searched as days; each may be fifty, of as many years."""
+"""The most dates that are searched as days, and the most times; each may be fifty, of as many years."""
+MOST_OF_A_TIME = 500
+"""The most pages of one time that are looked at."""
 LIKELY = 0.5
 """The probability from which a correction decides what kind of word was misspelt."""
 ENGLISH, FRENCH = "en", "fr"
@@ -102,6 +106,10 @@ class SearchQuestion:
     """Words that no page has, with those that were searched as well because they are similar, but may not have been meant."""
     days: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The dates in it, as they are written, each with the days that it may be (`2026-11-29`)."""
+    times: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The times in it, as they are written, each with the documents of that time, by their first day, longer times first."""
+    read_by_today: Mapping[str, str] = field(default_factory=dict)
+    """Those of these times that depend on the day of the question, each with its first and last day."""
     core: str = ""
     """The question, corrected, without stop words at both ends."""
     verbs: tuple[tuple[str, str], ...] = ()
@@ -115,6 +123,11 @@ class SearchQuestion:
         return (self.gap.asked,) if self.gap else self.languages
 
     @property
+    def notes(self) -> Sequence[str]:
+        """Say how the times were read that depend on the day of the question."""
+        return [f'"{written}" was read as {days}' for written, days in self.read_by_today.items()]
+
+    @property
     def is_unspaced(self) -> bool:
         """Whether at least half of its words are letters cut out of a script without spaces."""
         return 2 * sum(is_part_of_a_run(term.word) for term in self.terms) >= max(len(self.terms), 1)
@@ -123,8 +136,8 @@ class SearchQuestion:
 class Questions:
     """Parses questions with the words and languages that the index knows."""
 
-    def __init__(self, index: IndexStore, correct: Correct) -> None:
-        self._index, self._correct = index, correct
+    def __init__(self, index: IndexStore, correct: Correct, today: Callable[[], date] = date.today) -> None:
+        self._index, self._correct, self._today = index, correct, today
         self._documents: Mapping[str, int] = {}
         self._languages_at: IndexPosition | None = None
 
@@ -139,6 +152,7 @@ class Questions:
             wholes = list(dict.fromkeys(group[0] for group in groups))
             gap = language_gap(query, documents, wholes, known=(await self._index.frequencies(wholes)).keys())
         languages = across(gap) if gap else question_languages(query, documents)
+        days, times, read_by_today = await self._times(query, asked, days, tuple(languages.weights))
         # A question of stop words alone (`to be or not to be`) is searched with them.
         only_ask = _inversions(groups, languages)
         # `may` is a stop word, but not as the month.
@@ -211,9 +225,26 @@ class Questions:
             asked_words(query, frozenset(content)),
             {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
             days,
+            times,
+            read_by_today,
             core,
             tuple(pair for pair in pairwise(wholes) if pair[1] in OPPOSITES and pair[0] in content and is_english),
             _VERSUS.search(query) is not None,
+        )
+
+    async def _times(
+        self, query: str, asked: Collection[str], days: Mapping[str, Sequence[str]], languages: Collection[str]
+    ) -> tuple[dict[str, Sequence[str]], Mapping[str, Sequence[int]], Mapping[str, str]]:
+        """Return the dates that are no end of a longer time, the times that documents are of, and how those by today were read."""
+        periods = periods_in(query, asked, days, self._today(), languages)[:MOST_DATES]
+        within = {written for written in days for one in periods if written in one.written and written != one.written}
+        found = {one: await self._index.of_periods(one.periods, limit=MOST_OF_A_TIME) for one in periods}
+        times = {one.written: docs for one, docs in found.items() if docs}
+        by_today = {one.written: " to ".join(dict.fromkeys(one.periods[0])) for one in periods if one.by_today}
+        return (
+            {written: said for written, said in days.items() if written not in within},
+            times,
+            {written: read_as for written, read_as in by_today.items() if written in times},
         )
 
     async def _separated_verb(self, words: Sequence[str]) -> SeparatedVerb | None:

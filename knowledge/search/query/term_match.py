@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -27,7 +27,6 @@ from knowledge.search.query.analysis import (
     without_accents,
     words,
 )
-from knowledge.search.query.days import is_month
 from knowledge.search.query.spellings import letters_in_both
 from knowledge.state.ports import ChunkRow
 
@@ -43,7 +42,7 @@ KEEPS_FRONTS = frozenset(STOP_WORDS) - {"ar", "id", "nl", "tr"} | {""}
 """Languages whose stems begin with the letter with which the word begins."""
 WITH_RUNS = frozenset({"ja", "ko", "zh"})
 """Languages whose texts are mostly runs that need not be cut into words."""
-MONTH_WEIGHT = 0.5
+FEW_OF_A_TIME, WEIGHT_OF_COMMON_TIME = 8, 0.5
 MOST_BETWEEN = 2
 """Stop words that may stand between two neighbours."""
 _LETTERS = re.compile(r"[^\W_]*")
@@ -65,16 +64,16 @@ class ChunkMatch:
 class TermMatcher:
     """Finds the words of a question in chunks. Stemming is the slow part, so only words with a matching prefix are stemmed.
 
-    `dates` are those of the question, as it writes them, each with the days that it may be (`2026-11-29`).
+    `times` are those of the question, as it writes them, each with the documents of that time.
     """
 
     def __init__(
         self,
         terms: Sequence[QueryTerm],
         pairs: Sequence[tuple[str, str]] = (),
-        dates: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        times: Mapping[str, Collection[int]] = MappingProxyType({}),
     ) -> None:
-        self._pairs, self._dates = pairs, dates
+        self._pairs, self._times = pairs, times
         self._of_form: dict[str, list[tuple[str, float]]] = {}
         for term in terms:
             # Relative to its best form: the parts of a compound weigh less in a search, but are as much in a chunk as other words.
@@ -89,15 +88,18 @@ class TermMatcher:
         self._readings: dict[str, _Readings] = {}
 
     def match(self, row: ChunkRow) -> ChunkMatch:
-        """Return the part of the question that is in the chunk, its headings or its page's title, and for dates in the page's path."""
+        """Return the part of the question that is in the chunk, its headings, its page's title, and the time that the page is of."""
         found = self._in_text(row)
-        return ChunkMatch({**found.words, **self._dated(row)}, found.pairs) if self._dates else found
+        return ChunkMatch({**found.words, **self._dated(row)}, found.pairs) if self._times else found
 
     def _dated(self, row: ChunkRow) -> dict[str, float]:
-        """Return the words of the dates that path or title show the page to be of; those of a month count half."""
-        name = f"{row.path} {row.title}"
-        dated = {said: days for said, days in self._dates.items() if any(day in name for day in days)}
-        return {word: MONTH_WEIGHT if is_month(days) else 1.0 for said, days in dated.items() for word in words(said)}
+        """Return the times that the page is of, and their words; those of a time that many pages are of count half."""
+        dated = {written: docs for written, docs in self._times.items() if row.doc in docs}
+        return {
+            word: WEIGHT_OF_COMMON_TIME if len(docs) > FEW_OF_A_TIME else 1.0
+            for written, docs in dated.items()
+            for word in (written, *words(written))
+        }
 
     def _in_text(self, row: ChunkRow) -> ChunkMatch:
         text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"

@@ -169,7 +169,7 @@ class Explainer:
             parts = self.parts(seq)
             searched = [part for part in (PASSAGE, PAGE, NAMES, BY_WORDS) if parts.get(part)]
             matches = self._question.terms
-            present = TermMatcher(matches, self._question.pairs, self._question.days)
+            present = TermMatcher(matches, self._question.pairs, self._question.times)
             having = present.match(row).words
             words_ = [
                 WordFound(

@@ -85,7 +85,7 @@ def words_beside_newest(question: SearchQuestion) -> Sequence[Collection[str]]:
     # Not by `words`: `lastRegisteredEmail` asks for nothing.
     written = _MOST_RECENT.sub(" latest ", question.to_embed)
     asks = {word.strip(_MARKS).casefold() for word in written.split()} & _NEWEST
-    if not asks or question.days or _OTHER_SENSE.search(written):
+    if not asks or question.days or question.times or _OTHER_SENSE.search(written):
         return ()
     left_out = asks | {"recent"}
     terms = [term for term in question.terms if term.word not in left_out]

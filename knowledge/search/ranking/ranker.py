@@ -24,7 +24,6 @@ from knowledge.index.ports import (
 )
 from knowledge.pages.markdown.chunk import indexed_text
 from knowledge.search.query.analysis import words
-from knowledge.search.query.days import is_month
 from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
@@ -56,6 +55,8 @@ PAGE_DEPTH, NAME_DEPTH = 40, 20
 """The most pages taken from the search in whole texts, and from the search in names."""
 MOST_OF_MENTIONED = 2
 """Chunks of each page that the question names among other words which come first."""
+MOST_OF_A_TIME = 8
+"""Of the many pages of a time that the question names, such as a month, those that come first."""
 MENTION, DOUBTFUL_MENTION = 1.5, 0.5
 """Their boost, as a share of that for the question as it was written. The first puts a passage without any of the words before one
 that has them all as neighbours; the second, if another page has more of the question, is enough to be shown, but not first."""
@@ -209,7 +210,7 @@ class Ranker:
         if scope.docs is not None and not scope.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
         weights = weights or await self._weights()
-        found = await self._search(question, scope, weights, named=bool(names), mentioned=mentioned.docs)
+        found = await self._search(question, scope, weights, named=bool(names), mentioned=mentioned)
         if _meaning_leads(question, found.embedded):
             weights = weights.across_languages()
         fused = found.fused
@@ -271,11 +272,21 @@ class Ranker:
         return frozenset(), rows
 
     async def _mentioned(
-        self, engines: Engines, question: SearchQuestion, scope: SearchScope, docs: frozenset[int]
+        self, engines: Engines, question: SearchQuestion, scope: SearchScope, mentioned: Mentioned
     ) -> Sequence[Scored]:
-        """Return the best chunks of each of `docs` by words; the first one of a document that has none of the words."""
+        """Return the best chunks of each mentioned document by words; the first one of a document that has none of the words.
+
+        Of the many documents of a time, these are the best chunks of the best ones by the words beside the time, or else of the first.
+        """
         found: list[Scored] = []
-        for doc in sorted(docs):
+        if among := [doc for doc in mentioned.by_time if doc not in mentioned.docs]:
+            rest = [term for term in question.terms if term.word not in mentioned.words]
+            having = await _search_words(engines, rest, replace(scope, docs=frozenset(among))) if rest else ()
+            found += _best_of_pages(having)[:MOST_OF_A_TIME]
+            if not having:
+                firsts = await self._index.first_chunks(among[:MOST_OF_A_TIME])
+                found += [Scored(firsts[doc], doc, 0.0) for doc in among[:MOST_OF_A_TIME] if doc in firsts]
+        for doc in sorted(mentioned.docs):
             having = await _search_words(engines, question.terms, replace(scope, docs=frozenset([doc])))
             found += having[:MOST_OF_MENTIONED]
             if not having and (seq := await self._index.first_chunk(doc, None)):
@@ -289,7 +300,7 @@ class Ranker:
         weights: RankingWeights,
         *,
         named: bool,
-        mentioned: frozenset[int],
+        mentioned: Mentioned,
     ) -> _EngineResults:
         """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
         engines = await self._engines()
@@ -346,9 +357,8 @@ class Ranker:
         weights = weights.across_languages() if meaning_leads else weights
         verbatim, rows = await self._verbatim(question, keyword)
         of_mentioned: Sequence[Scored] = ()
-        if mentioned:
-            with suppress(EngineUnavailable):
-                of_mentioned = await self._mentioned(engines, question, scope, mentioned)
+        with suppress(EngineUnavailable):
+            of_mentioned = await self._mentioned(engines, question, scope, mentioned)
         as_asked = bool(named or verbatim or of_mentioned)
         joining = _Joining(self._index, engines, scope, question, embedded, weights, as_asked, rows=dict(rows))
         listed = frozenset(hit.seq for hit in keyword)
@@ -606,13 +616,13 @@ def boost_coverage(
     mentions.
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
-    matcher = TermMatcher(question.terms, question.pairs, question.days)
+    matcher = TermMatcher(question.terms, question.pairs, question.times)
     matches = {seq: matcher.match(ranking.rows[seq]) for seq in best}
     words = max(len(question.terms), 1)
     mentioned = _meant(ranking, matches, question, mentions)
     doc_of = {seq: ranking.rows[seq].doc for seq in matches}
     # A page of the day that has little of the question is not the page that was meant.
-    other = mentions.of_days - {doc_of[seq] for seq in mentioned}
+    other = frozenset(mentions.by_time) - {doc_of[seq] for seq in mentioned}
     doubtful = frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) not in other)
     boosts = {
         seq: (
@@ -624,6 +634,16 @@ def boost_coverage(
         for seq, match in matches.items()
     }
     boosted = {seq: score + sum(boosts.get(seq, ())) for seq, score in ranking.scores.items()}
+    if mentions.by_time and not mentions.words_beside(question):
+        # Nothing but the time is asked for, so its pages are equal, in the order of their days.
+        order = {doc: place for place, doc in enumerate(mentions.by_time)}
+        dated = sorted((seq for seq in mentioned if doc_of[seq] in order), key=lambda seq: order[doc_of[seq]])
+        first = max((boosted[seq] for seq in dated), default=0.0)
+        for seq in dated:
+            of_words, of_pairs, as_written, of_mention = boosts[seq]
+            boosts[seq] = of_words, of_pairs, as_written, of_mention + first - boosted[seq]
+            boosted[seq] = first
+        best = [*dated, *(seq for seq in best if seq not in dated)]
     most = max((boosted[seq] for seq in boosted.keys() - ranking.exact), default=0.0) or 1.0
     scores = {seq: 1.0 if seq in ranking.exact else score / most * 0.99 for seq, score in boosted.items()}
     ordered = sorted(best, key=lambda seq: -scores[seq])
@@ -649,7 +669,7 @@ def _meant(
     """
     if not ranking.mentioned:
         return frozenset()
-    rest = [term.word for term in question.terms if term.word not in mentions.words]
+    rest = mentions.words_beside(question)
     # A page about dropping feedback may say so in the name of its file only.
     named = {seq: frozenset(words(ranking.rows[seq].path)) for seq in matches}
     shares = {
@@ -659,9 +679,13 @@ def _meant(
     doc_of = {seq: ranking.rows[seq].doc for seq in matches}
     docs = frozenset(doc_of[seq] for seq in ranking.mentioned if seq in shares)
     others = max((share for seq, share in shares.items() if doc_of[seq] not in docs), default=0.0)
-    meant = {doc for doc in docs if 2 * max(share for seq, share in shares.items() if doc_of[seq] == doc) >= others}
-    if len(rest) <= 1 and mentions.of_days and not any(map(is_month, question.days.values())):
-        every = {term.word for term in question.terms} - question.days.keys()
-        if not any(every <= match.words.keys() for seq, match in matches.items() if doc_of[seq] not in docs):
-            meant |= docs & mentions.of_days
+    best = {doc: max(share for seq, share in shares.items() if doc_of[seq] == doc) for doc in docs}
+    meant = {doc for doc in docs if 2 * best[doc] >= others}
+    every = {term.word for term in question.terms} - question.days.keys()
+    of_time = docs.intersection(mentions.by_time)
+    if any(every <= match.words.keys() for seq, match in matches.items() if doc_of[seq] not in docs):
+        # *Revenue in October 2026* may be on a page about revenue, if that speaks of October.
+        meant -= {doc for doc in of_time if best[doc] < others}
+    elif len(rest) <= 1 and mentions.by_day:
+        meant |= of_time
     return frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) in meant)

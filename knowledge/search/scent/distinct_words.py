@@ -33,7 +33,11 @@ class DistinctWords:
         self._asked, self._known = question.asked, question.known
         # `march 20 km` may be no date. Only its place in a path tells, so a day without a year lacks nowhere.
         self._days = {said: days for said, days in question.days.items() if not is_of_any_year(days)}
-        self._of_dates = frozenset((*question.days, *(word for said in question.days for word in said.split())))
+        self._times = question.times
+        times = [written for written, docs in question.times.items() if rows and rows[0].doc in docs]
+        """Those that the page is of."""
+        dates = (*question.days, *times)
+        self._of_dates = frozenset((*dates, *(word for written in dates for word in written.split())))
         # Where all is in capitals, they say nothing.
         shouts = question.to_embed.isupper()
         self._codes = [
@@ -51,11 +55,13 @@ class DistinctWords:
         ]
         texts = [_named_text_of(row) for row in rows]
         shown = days_shown_in(texts) if question.days else frozenset()
-        self._lacking_days = self._days_not_among(shown)
+        self._lacking_days = [said for said in self._days_not_among(shown) if said not in times]
         self.of_days_shown = frozenset(
-            word for said, days in question.days.items() if not shown.isdisjoint(days) for word in words(said)
+            word
+            for said in (*times, *(said for said, days in question.days.items() if not shown.isdisjoint(days)))
+            for word in words(said)
         )
-        """The words of the dates that the page shows, which may be in its path only."""
+        """The words of the dates that the page shows, which may be in its path only, and of the times that it is of."""
         self._lacking_words = [word for word in self._codes if not word.is_code_in(texts)]
         like_code = (word for word in self.unknown_identifiers if _LOOKS_LIKE_CODE.match(word.written))
         self._lacking_words += [
@@ -81,7 +87,12 @@ class DistinctWords:
         """Return the dates, and the codes and identifiers, as written, that neither are among the terms `there` nor in `rows`."""
         texts = [_named_text_of(row) for row in rows]
         shown = days_shown_in(texts) if self._days else frozenset()
-        days = [said for said in self._days_not_among(shown) if said not in there]
+        of_them = {row.doc for row in rows}
+        days = [
+            said
+            for said in self._days_not_among(shown)
+            if said not in there and of_them.isdisjoint(self._times.get(said, ()))
+        ]
         names = [
             word.written
             for word in (*self.unknown_identifiers, *self._known_identifiers)

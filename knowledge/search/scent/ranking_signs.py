@@ -149,12 +149,12 @@ class RankingSigns:
 
     @cached_property
     def _matcher(self) -> TermMatcher:
-        return TermMatcher(self._question.terms, dates=self._question.days)
+        return TermMatcher(self._question.terms, times=self._question.times)
 
 
 def _without_properties(question: SearchQuestion, ranking: Ranking) -> Ranking:
     """Return the ranking with the texts of its pages only."""
-    matcher = TermMatcher(question.terms, question.pairs, question.days)
+    matcher = TermMatcher(question.terms, question.pairs, question.times)
     matches = {seq: matcher.match(row) for seq, row in ranking.plain_rows.items()}
     return replace(
         ranking,

@@ -32,6 +32,7 @@ from knowledge.state.ports import (
     IndexPosition,
     IndexStore,
     LinkedDocument,
+    Period,
     Progress,
     PropertyLines,
     Remove,
@@ -152,6 +153,36 @@ async def test_documents_are_found_by_the_terms_of_their_properties(store: Index
     await store.apply([one], fence=1)
     await store.begin(replace(IDENTITY, recipe=2))
     assert await store.having_properties(["clarke"], most=2) == {}
+
+
+async def test_documents_are_found_by_the_time_that_they_are_of(store: IndexStore) -> None:
+    times = {
+        "week.md": Period("2026-11-16", "2026-11-22"),
+        "monday.md": Period("2026-11-16", "2026-11-16"),
+        "tuesday.md": Period("2026-11-17", "2026-11-17"),
+        "before.md": Period("2025-11-10", "2025-11-10"),
+        "none.md": None,
+    }
+    await store.apply([replace(page(path, "text"), period=period) for path, period in times.items()], fence=1)
+    path_of = {row.doc: row.path for row in (await store.chunks(await seqs_of(store))).values()}
+
+    async def found(*periods: tuple[str, str], limit: int = 9) -> list[str]:
+        return [path_of[doc] for doc in await store.of_periods([Period(*one) for one in periods], limit=limit)]
+
+    week, year_before = ("2026-11-16", "2026-11-22"), ("2025-11-10", "2025-11-16")
+    assert await found(week) == ["week.md", "monday.md", "tuesday.md"]
+    assert await found(week, limit=2) == ["week.md", "monday.md"]
+    assert await found(("2026-11-17", "2026-11-17")) == ["tuesday.md"]
+    assert await found(("2026-11-20", "2026-11-20")) == ["week.md"], "no page of that day, but one of its week"
+    assert await found(("2026-11-21", "2026-11-23")) == []
+    assert await found(week, year_before) == ["week.md", "monday.md", "tuesday.md", "before.md"]
+    assert await found(week, year_before, limit=3) == ["week.md", "monday.md", "tuesday.md"]
+    assert await found(("2030-01-01", "2030-01-07"), year_before) == ["before.md"]
+    assert await found() == []
+
+    await store.apply([Remove("week.md"), page("monday.md", "text")], fence=1)
+    path_of = {row.doc: row.path for row in (await store.chunks(await seqs_of(store))).values()}
+    assert await found(week) == ["tuesday.md"]
 
 
 async def test_records_are_found_by_the_documents_numbers(store: IndexStore) -> None:
@@ -567,7 +598,7 @@ async def test_an_index_of_an_earlier_version_counts_its_languages_when_it_is_op
     await store.close()
     with closing(sqlite3.connect(tmp_path / "index.db")) as connection:
         connection.executescript(
-            "DROP TABLE language; DROP TABLE property; DROP TABLE property_term; PRAGMA user_version = 3;"
+            "DROP TABLE language; DROP TABLE property; DROP TABLE property_term; DROP TABLE period; PRAGMA user_version = 3;"
         )
     store = await SqliteIndexStore.open(tmp_path / "index.db")
     assert await store.languages() == {"de": 2, "en": 1}
@@ -578,15 +609,20 @@ async def test_an_index_of_an_earlier_version_counts_its_languages_when_it_is_op
 
 _paths = st.sampled_from(["a.md", "A.md", "g/a.md", "g/h/b.md", "g/h/ü c.md", "g-2/x.md", "g/h/i/j.md"])
 _words = st.lists(st.sampled_from(["merge", "trust", "ünit", "mergé", "z\U0010ffff", "z"]), max_size=4)
+_days = [Period(day, day) for day in ("2026-11-16", "2026-11-20", "2025-11-16")]
+_weeks = [Period("2026-11-16", "2026-11-22"), Period("2026-11-01", "2026-11-30")]
 _pages = st.builds(
-    lambda path, texts, title, language, tags, mtime: page(
-        path,
-        *(" ".join(t) for t in texts),
-        title=title,
-        language=language,
-        tags=tuple(tags),
-        stamp=Stamp(1, mtime, 1),
-        aliases=(title, "Al"),
+    lambda path, texts, title, language, tags, mtime, period: replace(
+        page(
+            path,
+            *(" ".join(t) for t in texts),
+            title=title,
+            language=language,
+            tags=tuple(tags),
+            stamp=Stamp(1, mtime, 1),
+            aliases=(title, "Al"),
+        ),
+        period=period,
     ),
     _paths,
     st.lists(_words, max_size=3),
@@ -594,6 +630,7 @@ _pages = st.builds(
     st.sampled_from(["de", "en", ""]),
     st.lists(st.sampled_from(["red", "blue"]), unique=True),
     st.integers(0, 5),
+    st.sampled_from([None, *_days, *_weeks]),
 )
 _changes = st.one_of(
     _pages,
@@ -623,6 +660,18 @@ async def content(store: IndexStore) -> object:
         "selected": [sorted(docs[d] for d in s or () if d in docs) for s in selected],
         "named": [
             [asdict(m) | {"doc": 0} for m in await store.named(n, limit=99)] for n in ("merge", "a", "g/a", "al")
+        ],
+        "of_periods": [
+            [docs.get(doc) for doc in await store.of_periods(one, limit=most)]
+            for one in (
+                [_days[1]],
+                _weeks[:1],
+                _weeks[1:],
+                [*_days],
+                [_days[2], _days[0]],
+                [Period("2026-11-19", "2026-11-19")],
+            )
+            for most in (1, 2, 9)
         ],
         "languages": list((await store.languages()).items()),
         "vocabulary": list(await store.vocabulary()),

@@ -27,6 +27,7 @@ from knowledge.state.ports import (
     LinkRow,
     NameMatch,
     NameRow,
+    Period,
     Progress,
     PropertyLines,
     Remove,
@@ -46,6 +47,7 @@ class _StoredEntry:
     chunks: dict[int, IndexedChunk]
     links: tuple[PageLink, ...] = ()
     properties: IndexedProperties | None = None
+    period: Period | None = None
 
 
 def _page_names(entry: _StoredEntry) -> NameRow:
@@ -171,6 +173,7 @@ class MemoryIndexStore:
                     {self._next_seq(): chunk for chunk in change.chunks},
                     change.links,
                     change.properties,
+                    change.period,
                 )
                 self._next_seq()  # so that a new document without chunks is noticed as well
                 halves = {chunk.digest: (chunk.half, chunk.code) for chunk in change.chunks}
@@ -296,6 +299,22 @@ class MemoryIndexStore:
         for rank, path, _, doc, section in matches:
             found.setdefault((doc, section), NameMatch(doc, path, section, BY[rank]))
         return list(found.values())[:limit]
+
+    async def of_periods(self, periods: Sequence[Period], *, limit: int) -> Sequence[int]:
+        """Return documents of one of these times, or of a longer time around one of them."""
+        dated = [(entry.period, entry.doc) for entry in self._entries.values() if entry.period]
+        # Sorting keeps the order of equals: by document, then longer times first, then by their first day.
+        dated = sorted(dated, key=lambda one: one[1])
+        dated = sorted(sorted(dated, key=lambda one: one[0].last, reverse=True), key=lambda one: one[0].first)
+        found: list[int] = []
+        for first, last in periods:
+            docs = [doc for its, doc in dated if first <= its.first and its.last <= last]
+            if found and len(found) + len(docs) > limit:
+                break
+            found += docs
+        for first, last in () if found else periods:
+            found = found or [doc for its, doc in dated if its.first <= first and last <= its.last]
+        return found[:limit]
 
     async def having_properties(self, terms: Collection[str], *, most: int) -> Mapping[str, Sequence[int]]:
         """Return, for each term, the documents whose properties have it; terms that more than `most` have are left out."""

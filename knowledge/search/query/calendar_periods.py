@@ -1,0 +1,101 @@
+"""Weeks, months and quarters by their numbers, as texts write them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, timedelta
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from knowledge.search.query.days import YEARS
+from knowledge.state.ports import Period
+
+YEAR = r"((?:19|20)\d\d)"
+_OF_YEAR = rf"(?:[\s,/-]*(?:(?:of|in|von|de|del)\s+)?{YEAR}(?!\d))?"
+_DAY = re.compile(rf"(?<!\d){YEAR}([-_./]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
+"""Also `2026_11_29` of Logseq, `20261129`, and the end of `2026/11/29.md`."""
+_MONTH = re.compile(rf"(?<!\d){YEAR}[-_./](0[1-9]|1[0-2])(?![-_./]?\d)")
+_WEEK_WORDS = "week|wk|kw|kalenderwoche|woche|semaine|semana|settimana|vecka|uge|uke|viikko|tydzień|неделя"
+_WEEK = re.compile(
+    rf"(?<![^\W_])(?:{YEAR}[-_\s/]*(?:w|{_WEEK_WORDS})[-_\s]*(\d\d?)|"
+    rf"(?:(?:{_WEEK_WORDS})[-_\s.]*(?:n[or]\.?\s)?\s*|w(?=\d\d))(\d\d?){_OF_YEAR})(?![\w.-]*\d)",
+    re.IGNORECASE,
+)
+"""`2026-W47`, *week 47 of 2026*, *KW 47*, `W47`."""
+_QUARTER = re.compile(
+    rf"(?<![^\W_])(?:{YEAR}[-_\s/]*q([1-4])|q([1-4]){_OF_YEAR}|([1-4])\.\s?quartal{_OF_YEAR})(?![\w.-]*\d)",
+    re.IGNORECASE,
+)
+_NAMED_QUARTER = re.compile(
+    r"\b(?:(first|1st|erste[sn]?|premier|1er|primer|primo)|(second|2nd|zweite[sn]?|deuxième|2e|segundo|secondo)|"
+    r"(third|3rd|dritte[sn]?|troisième|3e|tercer|terzo)|(fourth|4th|vierte[sn]?|quatrième|4e|cuarto|quarto))"
+    rf"\s+(?:quarter|quartal|trimestre){_OF_YEAR}(?!\w)",
+    re.IGNORECASE,
+)
+_LATEST_FIRST = YEARS[::-1]
+
+
+class Named(NamedTuple):
+    """A time as a text writes it: where its first and last characters are, and the periods that it may be."""
+
+    start: int
+    end: int
+    periods: Sequence[Period]
+
+
+def days_by_number(text: str) -> Iterator[Named]:
+    """Yield the days that are written with the year first, without words."""
+    for found in _DAY.finditer(text):
+        day = f"{found[1]}-{found[3]}-{found[4]}"
+        yield Named(found.start(), found.end(), [Period(day, day)])
+
+
+def months_by_number(text: str) -> Iterator[Named]:
+    """Yield the months that are written with the year first, without words."""
+    for found in _MONTH.finditer(text):
+        yield Named(found.start(), found.end(), [month(int(found[1]), int(found[2]))])
+
+
+def weeks_and_quarters(text: str) -> Iterator[Named]:
+    """Yield the calendar weeks (ISO 8601) and quarters; without a year they are of any year, the latest first."""
+    for found in _WEEK.finditer(text):
+        year, number = found[1] or found[4], int(found[2] or found[3])
+        if periods := of_years(year, partial(_week, number=number)):
+            yield Named(found.start(), found.end(), periods)
+    for found in _QUARTER.finditer(text):
+        year, number = found[1] or found[4] or found[6], int(found[2] or found[3] or found[5])
+        yield Named(found.start(), found.end(), of_years(year, partial(quarter, number=number)))
+    for found in _NAMED_QUARTER.finditer(text):
+        number = next(at for at in range(1, 5) if found[at])
+        yield Named(found.start(), found.end(), of_years(found[5], partial(quarter, number=number)))
+
+
+def of_years(year: str | None, period: Callable[[int], Period | None]) -> list[Period]:
+    """Return the period in `year`, or in each year, the latest first."""
+    return [one for of in ([int(year)] if year else _LATEST_FIRST) if (one := period(of))]
+
+
+@lru_cache(maxsize=1_024)
+def month(year: int, number: int) -> Period:
+    """Return the month with that number."""
+    following = date(year + number // 12, number % 12 + 1, 1)
+    return between(date(year, number, 1), following - timedelta(1))
+
+
+def quarter(year: int, number: int) -> Period:
+    """Return the quarter with that number."""
+    return Period(month(year, 3 * number - 2).first, month(year, 3 * number).last)
+
+
+def between(first: date, last: date) -> Period:
+    """Return the time from one day to another."""
+    return Period(first.isoformat(), last.isoformat())
+
+
+def _week(year: int, number: int) -> Period | None:
+    try:
+        monday = date.fromisocalendar(year, number, 1)
+    except ValueError:  # not each year has a week 53
+        return None
+    return between(monday, monday + timedelta(6))

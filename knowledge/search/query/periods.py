@@ -1,0 +1,215 @@
+"""The times that a question names: *9 March*, *week 47*, *October*, *from 3 to 7 March*, *last month*. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
+from itertools import pairwise
+
+from knowledge.search.query.calendar_periods import (
+    YEAR,
+    Named,
+    between,
+    days_by_number,
+    month,
+    months_by_number,
+    of_years,
+    weeks_and_quarters,
+)
+from knowledge.search.query.days import is_month, is_of_any_year
+from knowledge.search.query.periods_by_today import TIME_WORDS, periods_by_today
+from knowledge.state.ports import Period
+
+_DIGIT = re.compile(r"\d")
+_MONTHS = frozenset((
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
+    "januar", "jänner", "februar", "märz", "mai", "juni", "juli", "oktober", "dezember",
+    "janvier", "février", "mars", "avril", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre",
+    "enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre",
+    "gennaio", "febbraio", "aprile", "maggio", "giugno", "luglio", "settembre", "ottobre", "dicembre",
+    "januari", "februari", "maart", "mei", "augustus", "augusti",
+    "janeiro", "fevereiro", "março", "maio", "junho", "julho", "setembro", "outubro", "novembro", "dezembro",
+))  # fmt: skip
+"""Names of months that are read without a day and a year."""
+_MAY_BE_OTHER_WORDS = frozenset((
+    "march", "may", "mai", "mars", "mayo", "mei", "maio", "marzo", "august", "april", "june", "augustus", "julio",
+))  # fmt: skip
+"""Those that are also names of people and other words: they are months behind one of the words in `_BEFORE_MONTH`."""
+_BEFORE_MONTH = re.compile(
+    r"\b(?:in|for|of|from|since|until|till|by|during|last|this|next|early|late|mid|im|seit|bis|ende|anfang|mitte|en|de|du|d['\u2019]|fin|début|"
+    r"del|desde|hasta|di|da|em)[\s-]*$",
+    re.IGNORECASE,
+)
+_WEEK_OF = re.compile(
+    r"\b(?:(first|1st|erste[nr]?|première|1ère|primera|prima)|(second|2nd|zweite[nr]?|deuxième|segunda|seconda)|"
+    r"(third|3rd|dritte[nr]?|troisième|tercera|terza)|(fourth|4th|vierte[nr]?|quatrième|cuarta|quarta)|"
+    r"(last|letzte[nr]?|dernière|última|ultima))\s+(?:week|woche|semaine|semana|settimana)\s+(?:of|in|im|des|de|du|di|d['\u2019])\s*$",
+    re.IGNORECASE,
+)
+"""Before the name of a month."""
+_PART_BEFORE = re.compile(
+    r"\b(?:(beginning|start|early|anfang|début|principios|inizio)|(middle|mid|mitte|mi|mediados|metà)|(end|late|ende|fin|finales|fine))"
+    r"(?:\s+(?:of|de|di|d['\u2019]))?[\s-]*$",
+    re.IGNORECASE,
+)
+"""Before the name of a month: a third of it."""
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_YEAR_BEHIND = re.compile(rf"[\s,]+(?:(?:of|de)\s+)?{YEAR}(?!\d)")
+_TO = r"\s*(?:-|\u2013|\b(?:to|until|till|through|bis|au|al|hasta|tot|a)\b)\s*(?:(?:the|zum)\s+)?"
+_AND = r"\s+(?:and|und|et|y|e|en)\s+(?:(?:the|dem)\s+)?"
+_BETWEEN = r"\b(?:between|zwischen|entre|tra|fra|tussen)\s+(?:(?:the|dem|le|el)\s+)?"
+_TO_DATE, _AND_DATE = re.compile(_TO, re.IGNORECASE), re.compile(_AND, re.IGNORECASE)
+_BETWEEN_BEFORE = re.compile(rf"{_BETWEEN}$", re.IGNORECASE)
+_ORDINAL = r"(?:st|nd|rd|th|er|\.)?"
+_FROM_DAY = re.compile(rf"(?:(?<![\w./-])(\d\d?){_ORDINAL}{_TO}|{_BETWEEN}(\d\d?){_ORDINAL}{_AND})$", re.IGNORECASE)
+"""Before the last day: *from 3 to* 7 March."""
+_TO_DAY = re.compile(rf"{_TO}(\d\d?)(?:st|nd|rd|th)?(?![\w./-])(?:,?\s+{YEAR}(?!\d))?", re.IGNORECASE)
+"""Behind the first day: March 3 *to 7, 2026*."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPeriod:
+    """A time as a question writes it, with the periods that it may be; without a year it may be of many, the latest first."""
+
+    written: str
+    periods: tuple[Period, ...]
+    by_today: bool = False
+    """Whether the day of the question decides which it is."""
+
+
+def periods_in(
+    query: str, asked: Collection[str], days: Mapping[str, Sequence[str]], today: date, languages: Collection[str]
+) -> Sequence[AskedPeriod]:
+    """Return the times that a question names, in its order, none of which overlap.
+
+    `asked` are its words, `days` its dates (as `days_in` returns them), and `languages` those that it may be in.
+    """
+    if not _DIGIT.search(query) and TIME_WORDS.isdisjoint(asked) and _MONTHS.isdisjoint(asked):
+        return ()
+    # What comes first keeps its words: the *last week of October* is not last week, and *9 March* not March.
+    dates = _apart(
+        [
+            *_parts_of_months(query),
+            *_dates(query, days),
+            *days_by_number(query),
+            *months_by_number(query),
+            *_months(query),
+        ]
+    )
+    read = _apart([*_weeks_of_months(query), *_ranges(query, dates), *dates, *weeks_and_quarters(query)])
+    every = _apart([*read, *periods_by_today(query, today, languages)])
+    return [AskedPeriod(query[named.start : named.end], tuple(named.periods), named not in read) for named in every]
+
+
+def _apart(names: Sequence[Named]) -> list[Named]:
+    """Return those that do not overlap an earlier one, by their place in the question."""
+    found: list[Named] = []
+    for named in names:
+        if all(named.end <= other.start or named.start >= other.end for other in found):
+            found.append(named)
+    return sorted(found, key=lambda named: named.start)
+
+
+def _dates(query: str, days: Mapping[str, Sequence[str]]) -> Iterator[Named]:
+    for written, said in days.items():
+        if (start := query.find(written)) < 0:
+            continue
+        if is_month(said):
+            year, number, _ = map(int, said[0].split("-"))
+            periods = [month(year, number)]
+        else:
+            periods = [Period(day, day) for day in sorted(said, reverse=is_of_any_year(said))]
+        yield Named(start, start + len(written), periods)
+
+
+def _ranges(query: str, dates: Sequence[Named]) -> Iterator[Named]:
+    """Yield the times from one date to the next, and those of which only one end has a month."""
+    for first, last in pairwise(dates):
+        link = query[first.end : last.start]
+        before = _BETWEEN_BEFORE.search(query[: first.start])
+        if _TO_DATE.fullmatch(link) or (_AND_DATE.fullmatch(link) and before):
+            yield Named(before.start() if before else first.start, last.end, _joined(first.periods, last.periods))
+    for named in dates:
+        begins_with_day = query[named.start].isdigit()
+        if begins_with_day and (before := _FROM_DAY.search(query[: named.start])):
+            periods = [Period(_same_month(day, before[1] or before[2]), day) for _, day in named.periods]
+            if _in_order(periods):
+                yield Named(before.start(), named.end, periods)
+        elif not begins_with_day and _is_a_day(named) and (behind := _TO_DAY.match(query, named.end)):
+            periods = [Period(day, _same_month(day, behind[1])) for day, _ in named.periods]
+            periods = [one for one in periods if one.first.startswith(behind[2] or "")]
+            if _in_order(periods):
+                yield Named(named.start, behind.end(), periods)
+
+
+def _is_a_day(named: Named) -> bool:
+    return named.periods[0].first == named.periods[0].last
+
+
+def _same_month(day: str, number: str) -> str:
+    return f"{day[: len('2026-11-')]}{int(number):02}"
+
+
+def _in_order(periods: Sequence[Period]) -> bool:
+    return bool(periods) and periods[0].first <= periods[0].last
+
+
+def _joined(first: Sequence[Period], last: Sequence[Period]) -> list[Period]:
+    """Return the times from the first to the last one of the same year; if only one of them has a year, it is that of both."""
+    begins = {one.first[:4]: one.first for one in first}
+    pairs = [(begins[one.last[:4]], one.last) for one in last if one.last[:4] in begins]
+    if len(first) == len(last) == 1:  # they may be of two years
+        pairs = [(first[0].first, last[0].last)]
+    return [Period(*pair) for pair in pairs if pair[0] <= pair[1]] or [*last]
+
+
+def _months(query: str) -> Iterator[Named]:
+    """Yield the months without a day and a year."""
+    for found, number in _names_of_months(query):
+        if found[0].casefold() not in _MAY_BE_OTHER_WORDS or _BEFORE_MONTH.search(query[: found.start()]):
+            yield Named(found.start(), found.end(), of_years(None, partial(month, number=number)))
+
+
+def _parts_of_months(query: str) -> Iterator[Named]:
+    """Yield the parts of months: the *end of October*."""
+    for found, number in _names_of_months(query):
+        if part := _PART_BEFORE.search(query[: found.start()]):
+            year = _YEAR_BEHIND.match(query, found.end())
+            place = next(at for at in range(1, 4) if part[at])
+            periods = of_years(year and year[1], partial(_part_of_month, number=number, part=place))
+            yield Named(part.start(), year.end() if year else found.end(), periods)
+
+
+def _weeks_of_months(query: str) -> Iterator[Named]:
+    """Yield the weeks of months: the *first week of November*."""
+    for found, number in _names_of_months(query):
+        if week := _WEEK_OF.search(query[: found.start()]):
+            year = _YEAR_BEHIND.match(query, found.end())
+            place = next(at for at in range(1, 6) if week[at])
+            periods = of_years(year and year[1], partial(_week_of_month, number=number, week=place))
+            yield Named(week.start(), year.end() if year else found.end(), periods)
+
+
+def _names_of_months(query: str) -> Iterator[tuple[re.Match[str], int]]:
+    for found in _WORD.finditer(query):
+        if found[0].casefold() in _MONTHS:
+            from knowledge.merge.claims.lexicon import MONTHS_IN_DATES  # loads its table, which few questions need
+
+            yield found, MONTHS_IN_DATES[found[0].casefold()]
+
+
+def _week_of_month(year: int, number: int, week: int) -> Period:
+    """Return seven days of a month: those from its first, eighth, fifteenth or 22nd day, or for the fifth its last ones."""
+    first, last = map(date.fromisoformat, month(year, number))
+    begins = last - timedelta(6) if week > 4 else first + timedelta(7 * (week - 1))
+    return between(begins, begins + timedelta(6))
+
+
+def _part_of_month(year: int, number: int, part: int) -> Period:
+    """Return the first ten days of a month, the next ten, or the rest."""
+    first, last = month(year, number)
+    begins = date.fromisoformat(first) + timedelta(10 * (part - 1))
+    return Period(begins.isoformat(), last) if part > 2 else between(begins, begins + timedelta(9))
