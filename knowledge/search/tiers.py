@@ -124,7 +124,7 @@ class Tiers:
             if (found := await map_of_tag(self._index, path.lstrip("#").strip("/ "), cursor)) is not None:
                 return found
             raise NoSuchTag(path)
-        path = await self._path_of_map(path)
+        path = await self.path_of_map(path)
         if is_markdown(path):
             if cursor is not None:
                 raise BadCursor(cursor)  # the map of a page is given at once
@@ -137,7 +137,7 @@ class Tiers:
         tags: dict[str, Sequence[str]] = {}
         return with_tags(await self._mapped(path, depth, cursor, tags=tags), tags)
 
-    async def _path_of_map(self, path: str) -> str:
+    async def path_of_map(self, path: str) -> str:
         """Return the page that `path` means without its suffix, or the directory that it means in another case; otherwise `path`.
 
         Raises:

@@ -33,7 +33,9 @@ SHORTEST_END = 20
 TELLING, VAGUE, POOR = 3, 2, 1
 """The ratings: a good sentence; a partial one, or one that says little about the page; only a few words."""
 
-_SENTENCE = re.compile(r"[.!?\u061f\u0964][\"')\]]*(?=\s)|[\u3002\uff01\uff1f]")
+_ORDINAL = r"(?:(?<=\b\d)|(?<=\b\d\d))\.\s+(?:[^\W\dA-Z_]|Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)"
+"""The dot of *31. Juli*, and of *3. september* in languages that write months small."""
+_SENTENCE = re.compile(rf"(?!{_ORDINAL})[.!?\u061f\u0964][\"')\]]*(?=\s)|[\u3002\uff01\uff1f]")
 _ENDED = re.compile(r"[.!?\u061f\u0964\u3002\uff01\uff1f][\"')\]]*$")
 _WORDY = re.compile(r"[^\W\d_]{2}|[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7af]")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7af]")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 
 import anyio
@@ -10,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from agents.engine.work.markdown import counted
-from knowledge.pages.paths import is_markdown
+from knowledge.pages.map_view import MapEntry
+from knowledge.pages.paths import is_markdown, parent
 from knowledge.search.answers import MapView
 from mcp_server.app.settings.settings import Settings
 from mcp_server.cli.search.freshness import add_freshness, fresh_base, index_fields, patience
@@ -43,16 +46,28 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _map(args: argparse.Namespace, settings: Settings) -> tuple[MapView, IndexState]:
     """Return the map with all its parts: a person can scroll and does not pay for tokens."""
     async with fresh_base(settings, wait_s=patience(args)) as (base, state):
-        around = args.path.startswith("#") or is_markdown(args.path)
-        if around:
-            view = await base.tiers.overview(args.path, args.depth)
+        is_tag = args.path.startswith("#")
+        path = args.path if is_tag else await base.tiers.path_of_map(args.path)
+        if is_tag or is_markdown(path):
+            view = await base.tiers.overview(path, args.depth)
         else:
-            view = await base.tiers.map(args.path, args.depth, indexed=state.complete)
+            view = await base.tiers.map(path, args.depth, indexed=state.complete)
         children = list(view.children)
         while view.next_cursor:
-            view = await base.tiers.map(args.path, args.depth, cursor=view.next_cursor, indexed=state.complete)
+            view = await base.tiers.map(path, args.depth, cursor=view.next_cursor, indexed=state.complete)
             children += view.children
-        return replace(view, children=children), state
+        return replace(view, children=[*_as_tree(view.path, children)] if args.depth > 1 else children), state
+
+
+def _as_tree(directory: str, entries: Iterable[MapEntry]) -> Iterator[MapEntry]:
+    """Yield the entries below a directory, each followed by those below it. A map has them level by level, in parts."""
+    below: defaultdict[str, list[MapEntry]] = defaultdict(list)
+    for entry in entries:
+        below[parent(entry.path)].append(entry)
+    waiting = below.pop(directory, [])[::-1]
+    while waiting:
+        yield (entry := waiting.pop())
+        waiting += below.pop(entry.path, [])[::-1]
 
 
 def _show(view: MapView) -> None:

@@ -98,7 +98,8 @@ def _reading(explained: Mapping[str, Any]) -> Iterator[str]:
     if note := explained.get("note"):
         yield note
     if question := explained.get("question"):
-        yield f"searched words: {', '.join(question['words'])}; languages: {', '.join(question['languages'])}"
+        words, languages = (", ".join(question.get(name, ())) or "none" for name in ("words", "languages"))
+        yield f"searched words: {words}; languages: {languages}"
         for word, near in question.get("corrections", {}).items():
             yield f"{word} may be a misspelt {' or '.join(near)}"
         if completions := question.get("completions"):

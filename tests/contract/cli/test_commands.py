@@ -181,7 +181,15 @@ def test_a_page_is_read_and_a_directory_mapped(ann: Person) -> None:
     assert "knowledge-forge read guides/deploy.md" in ann.here("map", "guides/deploy.md").stdout, (
         "a command, not a call"
     )
-    assert {e["path"] for e in ann.json("map", "--depth", "2")["children"]} >= {"guides", "long.md"}
+    assert "deploy.md" in ann.here("map", "Guides").stdout, "a folder of that name in another case is meant"
+    assert ann.here("map", "guides/deploy").stdout == ann.here("map", "guides/deploy.md").stdout
+    both = [entry["path"] for entry in ann.json("map", "--depth", "2")["children"]]
+    assert {"guides", "long.md"} <= {*both}
+    assert both.index("guides") + 1 == both.index("guides/deploy.md"), "its pages follow a folder"
+
+
+def test_a_question_without_words_can_be_explained(ann: Person) -> None:
+    assert "searched words: none" in ann.here("search", "?", "--explain").stdout
 
 
 def test_a_long_page_with_many_links_says_that_it_continues_and_how_many_more_there_are(ann: Person) -> None:

@@ -208,6 +208,10 @@ def test_titles_come_from_front_matter_then_heading_then_name() -> None:
         ),
         # If there is no sentence: the labels of a list of links.
         ("# Guides\n\n- [Deploy](d.md)\n- [Roll back](r.md)\n", "Deploy, Roll back"),
+        # The dot of an ordinal number in a date ends no sentence.
+        ("Die Abgabe ist bis zum 31. Juli fällig. Danach nicht.", "Die Abgabe ist bis zum 31. Juli fällig."),
+        ("Mødet holdes den 3. september i salen. Kom tidligt.", "Mødet holdes den 3. september i salen."),
+        ("The board meets on day 12. Then we leave.", "The board meets on day 12."),
         # Scripts without spaces and other full stops.
         ("# T\n\n短い\n\n鍵は毎週交換され、金庫に保管されます。続き。", "鍵は毎週交換され、金庫に保管されます。"),
         ("कुंजियाँ हर सप्ताह बदली जाती हैं। और भी कुछ।", "कुंजियाँ हर सप्ताह बदली जाती हैं।"),

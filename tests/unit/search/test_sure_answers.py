@@ -102,6 +102,29 @@ async def test_a_code_or_a_date_that_no_hit_has_is_named(base: Base, query: str,
     assert f"no hit has {missing!r}" in (await base.finder.search(query)).scent.reason
 
 
+@pytest.mark.parametrize(
+    ("query", "asking"),
+    [
+        ("how do I use the burst limit of the plan", "use"),
+        ("everything about the burst limit of the plan", "everything"),
+        ("list all of the burst limit of the plan", "list"),
+        ("what happened to the burst pipe in house C", "happened"),
+        ("differences between burst limit and plan", "differences"),
+        ("what is the burst limit of the plan like", "like"),
+    ],
+)
+async def test_words_that_only_ask_are_not_missed(base: Base, query: str, asking: str) -> None:
+    await base.index_all()
+    scent = (await base.finder.search(query)).scent
+    assert repr(asking) not in scent.reason
+    assert scent.level == "sufficient"
+
+
+async def test_the_same_word_is_missed_where_it_is_asked_for(base: Base) -> None:
+    await base.index_all()
+    assert "no hit has 'notes'" in (await base.finder.search("burst limit of notes in the plan")).scent.reason
+
+
 async def test_one_of_two_things_that_are_compared_is_not_sufficient(base: Base) -> None:
     await base.index_all()
     answer = await base.finder.search("force majeure vs lunch in the garden")
