@@ -204,9 +204,8 @@ class Finder:
         # A place's lines come before those of a tag, and a continued answer has shown both.
         tagged = await find_tagged(self._index, query, chosen, most=0 if seen or places.target else most)
         # A continued answer showed that page before.
-        ranking, newest = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
-        sharing_name = max(sharing(names), places.pages_sharing)
-        ranking_signs = signs_of(question, ranking, sharing=sharing_name, newest=newest)
+        ranking = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
+        ranking_signs = signs_of(question, ranking, sharing=max(sharing(names), places.pages_sharing))
         fresh = _unseen(seen, ranking, is_sure=ranking_signs.is_sure)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
@@ -324,16 +323,16 @@ class Finder:
 
     async def _with_meant_first(
         self, question: SearchQuestion, ranking: Ranking, chosen: Filters, places: NamedPlaces, *, named: bool
-    ) -> tuple[Ranking, str]:
-        """Return `ranking` with the page first that the question is about, and the path of this page if it is the newest of several.
+    ) -> Ranking:
+        """Return `ranking` with the page first that the question is about: one that it names, or the newest of several.
 
         `named` if a page or section has the question as its name.
         """
         if places.target is not None:
             is_page = places.target.kind == "document"
-            return await self._put_first(places.target.path, ranking, chosen, named=True) if is_page else ranking, ""
+            return await self._put_first(places.target.path, ranking, chosen, named=True) if is_page else ranking
         newest = "" if named else await find_newest(self._index, question, ranking, place=chosen.path)
-        return await self._put_first(newest, ranking, chosen) if newest else ranking, newest
+        return await self._put_first(newest, ranking, chosen) if newest else ranking
 
     async def _put_first(self, path: str, ranking: Ranking, chosen: Filters, *, named: bool = False) -> Ranking:
         """Return `ranking` with the page at `path` put first unless `chosen` excludes it; `named` if the question names it."""

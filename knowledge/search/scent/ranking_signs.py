@@ -44,23 +44,23 @@ FEWEST_SAID = 4
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 
 
-def signs_of(question: SearchQuestion, ranking: Ranking, *, sharing: int, newest: str) -> RankingSigns:
+def signs_of(question: SearchQuestion, ranking: Ranking, *, sharing: int) -> RankingSigns:
     """Return the signs of a ranking: by the texts of the pages if these are enough, otherwise with their properties."""
     if ranking.plain_rows:
-        by_texts = RankingSigns(question, _without_properties(question, ranking), sharing=sharing, newest=newest)
+        by_texts = RankingSigns(question, _without_properties(question, ranking), sharing=sharing)
         if by_texts.is_sure:
             return by_texts
-    return RankingSigns(question, ranking, sharing=sharing, newest=newest)
+    return RankingSigns(question, ranking, sharing=sharing)
 
 
 class RankingSigns:
     """The signs of a ranking, measured once. Only `missing` depends on which chunks are shown.
 
     So a score does not depend on the limit and stays the same when an answer is continued. `sharing` pages have the name that is
-    asked for. `newest` is the page that comes first because the question asks for the newest one, "" if none does.
+    asked for.
     """
 
-    def __init__(self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1, newest: str = "") -> None:
+    def __init__(self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1) -> None:
         self._question, self._ranking = question, ranking
         self.signs = ScentSigns(sharing=sharing)
         """Without `missing`."""
@@ -101,7 +101,7 @@ class RankingSigns:
             similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
             is_similar_name=_has_similar_name(question, ranking.rows[best]),
             is_mentioned=best in ranking.mentioned,
-            is_newest=ranking.rows[best].path == newest,
+            is_newest=best == ranking.newest,
             names_another=bool(ranking.named) and page not in ranking.named,
             compares=question.compares,
             lacks_distinct_word=counted.lacks_distinct_word(matches),
