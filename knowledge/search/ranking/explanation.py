@@ -127,8 +127,8 @@ class Explainer:
 
     def read_as(self) -> QuestionExplanation:
         """Return how the question was read and searched."""
-        question, ranking, made = self._question, self._ranking, self._ranking.made
-        joined = "scores are added up" if made and made.signals else "the places in both lists are joined"
+        question, ranking, trace = self._question, self._ranking, self._ranking.trace
+        joined = "scores are added up" if ranking.signals else "the places in both lists are joined"
         embedder = f" ({ranking.embedded.embedder.name})" if ranking.embedded else ""
         engines = [
             f"passages by words: {len(ranking.keyword)}",
@@ -147,7 +147,7 @@ class Explainer:
         }
         named = "; ".join(f"{name} {value}" if name != "modified" else name for name, value in given.items() if value)
         admitted = "" if self._scope.docs is None else f"pages admitted: {len(self._scope.docs)}"
-        fitted = made is not None and made.weights not in (DEFAULT_WEIGHTS, DEFAULT_WEIGHTS.across_languages())
+        are_fitted = trace is not None and trace.weights not in (DEFAULT_WEIGHTS, DEFAULT_WEIGHTS.across_languages())
         return QuestionExplanation(
             words=question.content,
             languages=[one or "unknown" for one in question.languages],
@@ -155,7 +155,7 @@ class Explainer:
             completions=question.completions,
             engines=engines,
             filters="; ".join(filter(None, (named, admitted))) or "none",
-            weights="fitted to how this knowledge base is used" if fitted else "default",
+            weights="fitted to how this knowledge base is used" if are_fitted else "default",
         )
 
     async def hits(self, shown: Sequence[int]) -> list[HitExplanation]:
@@ -214,19 +214,19 @@ class Explainer:
 
     def parts(self, seq: int) -> dict[str, float]:
         """Return what each part added to the rank score of a chunk, without zeros. The parts add up to the score."""
-        ranking, made = self._ranking, self._ranking.made
+        ranking, trace = self._ranking, self._ranking.trace
         if seq == ranking.newest:
             return {NEWEST: 1.0}
-        if seq in ranking.exact or made is None:
+        if seq in ranking.exact or trace is None:
             return {EXACT: 1.0} if seq in ranking.exact else {}
-        if made.signals is not None:
-            sums = made.signals.parts(seq, made.weights, len(self._question.terms))
+        if trace.signals is not None:
+            sums = trace.signals.parts(seq, trace.weights, len(self._question.terms))
         else:
-            ranks = zip((BY_WORDS, BY_MEANING), made.ranks.get(seq, ()), strict=False)
+            ranks = zip((BY_WORDS, BY_MEANING), trace.ranks.get(seq, ()), strict=False)
             sums = {name: 1 / (RRF_K + place) for name, place in ranks if place}
-        parts = {name: value * made.unit * made.scale for name, value in sums.items()}
-        for name, value in zip((PRESENT, NEIGHBOURS, VERBATIM, MENTIONED), made.boosts.get(seq, ()), strict=False):
-            parts[name] = value * made.scale
+        parts = {name: value * trace.unit * trace.scale for name, value in sums.items()}
+        for name, value in zip((PRESENT, NEIGHBOURS, VERBATIM, MENTIONED), trace.boosts.get(seq, ()), strict=False):
+            parts[name] = value * trace.scale
         if ranking.reranker:
             # A reranked chunk has the score of its new place, so the difference from its own sum is due to the reranker.
             parts[RERANKED] = ranking.scores.get(seq, 0.0) - sum(parts.values())
@@ -244,11 +244,8 @@ class Explainer:
         word alone.
         """
         docs, terms = frozenset(row.doc for row in rows), self._question.terms
-        made = self._ranking.made
-
-        weighed = made is not None and made.signals is not None
-        engine = self._engines.keyword
-        limit = MOST_LISTED if weighed else MOST_LISTED_BY_SERVER
+        signals, engine = self._ranking.signals, self._engines.keyword
+        limit = MOST_LISTED if signals else MOST_LISTED_BY_SERVER
 
         async def chunks(term: QueryTerm) -> Sequence[Scored]:
             return await engine.search((term,), limit=limit, docs=docs)
@@ -259,8 +256,8 @@ class Explainer:
         with suppress(EngineUnavailable):
             seqs = frozenset(row.seq for row in rows)
             asked[PASSAGE] = asked[BY_WORDS] = await _shares(chunks, terms, lambda hit: hit.seq, seqs)
-            if made is not None and made.signals is not None and made.signals.added:
-                learnt = await _shares(chunks, made.signals.added, lambda hit: hit.seq, seqs)
+            if signals and signals.added:
+                learnt = await _shares(chunks, signals.added, lambda hit: hit.seq, seqs)
             if (ranks := self._engines.page_ranks) is not None:
 
                 async def texts(term: QueryTerm) -> Sequence[Scored]:
@@ -275,18 +272,18 @@ class Explainer:
 
     async def _sources(self) -> dict[str, Sequence[str]]:
         """Return, for each shared word, the pages of the first passages that have it."""
-        made = self._ranking.made
-        if made is None or made.signals is None or not made.signals.added:
+        signals = self._ranking.signals
+        if signals is None or not signals.added:
             return {}
-        rows = await self._index.chunks(made.signals.learnt_from)
+        rows = await self._index.chunks(signals.learnt_from)
         having: dict[str, dict[str, None]] = {}
-        for seq in made.signals.learnt_from:
+        for seq in signals.learnt_from:
             if row := rows.get(seq):
                 for word in {
                     toned(word, row.language) or stem(word, index_language(row.language)) for word in words(_text(row))
                 }:
                     having.setdefault(word, {})[row.path] = None
-        return {term.word: tuple(having.get(term.word, ())) for term in made.signals.added}
+        return {term.word: tuple(having.get(term.word, ())) for term in signals.added}
 
     def _form(self, term: QueryTerm, row: ChunkRow) -> str | None:
         """Return the heaviest of the chunk's words that count as `term`.
@@ -303,9 +300,8 @@ class Explainer:
         return best if best != term.word and forms[best] else None
 
     def _cosine(self, seq: int) -> float | None:
-        made = self._ranking.made
-        if made is not None and made.signals is not None:
-            return made.signals.cosines.get(seq)
+        if self._ranking.signals is not None:
+            return self._ranking.signals.cosines.get(seq)
         return next((hit.score for hit in self._ranking.vectors if hit.seq == seq), None)
 
     # --- in words -------------------------------------------------------------------------------------------------------

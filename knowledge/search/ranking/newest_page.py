@@ -75,7 +75,7 @@ async def find_newest(index: IndexStore, question: SearchQuestion, ranking: Rank
 
 async def _pages_by_name(index: IndexStore, ranking: Ranking) -> Sequence[DocumentRecord]:
     """Return the pages whose names have words of the question, best first: for *latest daily note* those in `daily`."""
-    scores = ranking.made.signals.names if ranking.made and ranking.made.signals else {}
+    scores = ranking.signals.names if ranking.signals else {}
     records = await index.records(set(scores)) if scores else {}
     return [records[doc] for doc in sorted(scores, key=lambda doc: -scores[doc]) if doc in records]
 

@@ -140,11 +140,11 @@ class Ranking:
     """For the first chunks: the question's words that they have, with the weight of the best form."""
     pairs: Mapping[int, float] = field(default_factory=dict)
     """For the first chunks: the share of the question's pairs of neighbours that they have, 0..1."""
-    made: RankTrace | None = None
+    trace: RankTrace | None = None
     """The numbers behind `scores`; None if nothing was searched."""
     mentioned: frozenset[int] = frozenset()
     """Those chunks that come first because the question mentions their page."""
-    named: frozenset[int] = frozenset()
+    mentioned_docs: frozenset[int] = frozenset()
     """The documents that the question mentions, whether they come first or not."""
     newest: int | None = None
     """The chunk that was put first because its page is the newest one that the question may mean."""
@@ -152,6 +152,11 @@ class Ranking:
     """The rows, without properties, of chunks that were found by them. In `rows`, their text ends with the properties."""
     reranker: str = ""
     """The model that reordered the first chunks, "" without one; each place then keeps the score that it had before."""
+
+    @property
+    def signals(self) -> ChunkSignals | None:
+        """The signals that were added up; None if the lists were joined by rank, or nothing was searched."""
+        return self.trace.signals if self.trace else None
 
     @property
     def across_languages(self) -> bool:
@@ -238,11 +243,11 @@ class Ranker:
         ranking = Ranking(
             *(ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded),
             mentioned=found.mentioned,
-            named=mentioned.docs,
+            mentioned_docs=mentioned.docs,
             plain_rows=found.plain_rows,
         )
         ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
-        ranking = replace(ranking, made=RankTrace(weights, found.signals, ranks, 0.99 / best))
+        ranking = replace(ranking, trace=RankTrace(weights, found.signals, ranks, 0.99 / best))
         if not found.signals:
             return ranking
         looked_at = frozenset(ordered[: COVERAGE_CHUNKS + SPARE])
@@ -654,8 +659,8 @@ def boost_coverage(
         matches={seq: match.words for seq, match in matches.items()},
         pairs={seq: match.pairs for seq, match in matches.items()},
         mentioned=mentioned,
-        named=ranking.named - other,
-        made=replace(ranking.made, boosts=boosts, scale=0.99 / most) if ranking.made else None,
+        mentioned_docs=ranking.mentioned_docs - other,
+        trace=replace(ranking.trace, boosts=boosts, scale=0.99 / most) if ranking.trace else None,
     )
 
 

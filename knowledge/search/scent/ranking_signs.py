@@ -102,7 +102,7 @@ class RankingSigns:
             is_similar_name=_has_similar_name(question, ranking.rows[best]),
             is_mentioned=best in ranking.mentioned,
             is_newest=best == ranking.newest,
-            names_another=bool(ranking.named) and page not in ranking.named,
+            names_another=bool(ranking.mentioned_docs) and page not in ranking.mentioned_docs,
             compares=question.compares,
             lacks_distinct_word=counted.lacks_distinct_word(matches),
             is_stub=_is_stub(ranking.rows[seq].text for seq in of_page),

@@ -217,9 +217,9 @@ async def test_a_question_that_pages_have_as_it_is_asks_for_no_other_words(
     question = await base.questions.ask(query)
     names = await base.index.named(name, limit=1) if name else ()
     ranking = await base.ranker.rank(question, names, SearchScope(None, Filters()), room=10)
-    assert ranking.made is not None
+    assert ranking.trace is not None
     assert ranking.rows[ranking.ranked[0]].path == "leases.md"
-    if (signals := ranking.made.signals) is None:
+    if (signals := ranking.signals) is None:
         return  # joined by rank, without a second question
     assert {term.word for term in signals.added} & {"index"} == learnt
     assert bool(signals.added) == bool(signals.feedback) == bool(learnt)
