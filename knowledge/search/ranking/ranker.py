@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,25 +172,36 @@ class SearchScope:
     filters: Filters
 
 
-@dataclass(frozen=True, slots=True)
-class _EngineResults:
-    """Each engine's list, the joined list, and notes on what was missing."""
+@dataclass(slots=True)
+class _Found:
+    """What both engines found, each list best first, the embedded question, and notes on what was missing."""
 
-    keyword: Sequence[Scored]
-    vectors: Sequence[Scored]
-    fused: Sequence[Fused]
-    notes: tuple[str, ...] = ()
+    keyword: Sequence[Scored] = ()
+    vectors: Sequence[Scored] = ()
+    pages: Sequence[Scored] = ()
+    """Whole pages, by their text."""
+    names: Sequence[Scored] = ()
+    """Whole pages, by their titles, aliases and paths."""
+    properties: Sequence[Scored] = ()
     embedded: Embedded | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """The lists of the engines as one, best first."""
+
+    fused: Sequence[Fused]
     signals: ChunkSignals | None = None
     """Set if the lists were joined by score and not by rank. Only scores show by how much one chunk is better than
     another."""
     rows: Mapping[int, ChunkRow] = field(default_factory=dict)
     """The chunks that were read on the way."""
+    plain_rows: Mapping[int, ChunkRow] = field(default_factory=dict)
     verbatim: frozenset[int] = frozenset()
     """The chunks found by words that have the question as it was written."""
     mentioned: frozenset[int] = frozenset()
     """The best chunks of the pages that the question mentions."""
-    plain_rows: Mapping[int, ChunkRow] = field(default_factory=dict)
 
 
 class Ranker:
@@ -214,19 +225,21 @@ class Ranker:
         """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page."""
         if scope.docs is not None and not scope.docs:
             return Ranking((), {}, {}, (), (), frozenset(), ())
-        weights = weights or await self._weights()
-        found = await self._search(question, scope, weights, named=bool(names), mentioned=mentioned)
-        if _meaning_leads(question, found.embedded):
-            weights = weights.across_languages()
-        fused = found.fused
-        exact: list[int] = []
-        places = {hit.doc: place for place, hit in reversed(list(enumerate(fused)))} if names else {}
-        for match in nearest_first(names, lambda match: places.get(match.doc, len(fused)))[:MOST_NAMED]:
-            seq = await self._index.first_chunk(match.doc, match.section)
-            if seq and seq not in exact:
-                exact.append(seq)
-        candidates, most = _candidates(found, exact, room)
-        rows, with_properties = found.rows, {seq: found.rows[seq] for seq in found.plain_rows}
+        weights, engines = weights or await self._weights(), await self._engines()
+        found = await self._search(engines, question, scope)
+        # The question is in another language, and its vector finds across languages: only meaning can rank.
+        meaning_leads = question.gap is not None and found.embedded is not None and found.embedded.embedder.multilingual
+        weights = weights.across_languages() if meaning_leads else weights
+        if engines.ours:
+            joined = await self._joined_by_score(
+                engines, question, scope, found, weights, named=bool(names), mentioned=mentioned
+            )
+        else:
+            joined = await self._joined_by_rank(found, meaning_leads=meaning_leads)
+        fused = joined.fused
+        exact = await self._exact(names, fused)
+        candidates, most = _candidates(joined, exact, room)
+        rows, with_properties = joined.rows, {seq: joined.rows[seq] for seq in joined.plain_rows}
         while True:
             ordered = candidates[:most]
             rows = await self._rows(ordered, {**rows, **with_properties})
@@ -240,19 +253,33 @@ class Ranker:
         # Below 1, which is for exact names.
         among = frozenset(ordered)
         scores = {hit.seq: hit.score / best * 0.99 for hit in fused if hit.seq in among} | dict.fromkeys(exact, 1.0)
+        ranks = {} if joined.signals else {hit.seq: hit.ranks for hit in fused}
         ranking = Ranking(
-            *(ranked, rows, scores, found.keyword, found.vectors, frozenset(exact), found.notes, found.embedded),
-            mentioned=found.mentioned,
+            ranked,
+            rows,
+            scores,
+            keyword=found.keyword,
+            vectors=found.vectors,
+            exact=frozenset(exact),
+            notes=tuple(found.notes),
+            embedded=found.embedded,
+            trace=RankTrace(weights, joined.signals, ranks, 0.99 / best),
+            mentioned=joined.mentioned,
             mentioned_docs=mentioned.docs,
-            plain_rows=found.plain_rows,
+            plain_rows=joined.plain_rows,
         )
-        ranks = {} if found.signals else {hit.seq: hit.ranks for hit in fused}
-        ranking = replace(ranking, trace=RankTrace(weights, found.signals, ranks, 0.99 / best))
-        if not found.signals:
+        if not joined.signals:
             return ranking
         looked_at = frozenset(ordered[: COVERAGE_CHUNKS + SPARE])
         examined = [seq for seq in ranked if seq in looked_at][:COVERAGE_CHUNKS]
-        return boost_coverage(ranking, question, weights, best=examined, verbatim=found.verbatim, mentions=mentioned)
+        return boost_coverage(ranking, question, weights, best=examined, verbatim=joined.verbatim, mentions=mentioned)
+
+    async def _exact(self, names: Sequence[NameMatch], fused: Sequence[Fused]) -> Sequence[int]:
+        """Return the first chunks of the pages and sections with these names; of one kind, those that search found first."""
+        places = {hit.doc: place for place, hit in reversed(list(enumerate(fused)))} if names else {}
+        nearest = nearest_first(names, lambda match: places.get(match.doc, len(fused)))[:MOST_NAMED]
+        seqs = [await self._index.first_chunk(match.doc, match.section) for match in nearest]
+        return list(dict.fromkeys(filter(None, seqs)))
 
     async def _verbatim(
         self, question: SearchQuestion, found: Sequence[Scored]
@@ -298,48 +325,30 @@ class Ranker:
                 found.append(Scored(seq, doc, 0.0))
         return found
 
-    async def _search(
-        self,
-        question: SearchQuestion,
-        scope: SearchScope,
-        weights: RankingWeights,
-        *,
-        named: bool,
-        mentioned: Mentioned,
-    ) -> _EngineResults:
-        """Ask both engines at the same time and join their lists; if one is unavailable, use the other, with a note."""
-        engines = await self._engines()
-        keyword: Sequence[Scored] = ()
-        pages: Sequence[Scored] = ()
-        names: Sequence[Scored] = ()
-        by_properties: Sequence[Scored] = ()
-        vectors: Sequence[Scored] = ()
-        notes: list[str] = []
-        embedded: Embedded | None = None
+    async def _search(self, engines: Engines, question: SearchQuestion, scope: SearchScope) -> _Found:
+        """Ask both engines at the same time; if one is unavailable, use the other, with a note."""
+        found = _Found()
 
         async def by_words() -> None:
-            nonlocal keyword, pages, names, by_properties
             terms, docs = question.terms, scope.docs
             try:
-                keyword = await _search_words(engines, terms, scope)
+                found.keyword = await _search_words(engines, terms, scope)
             except EngineUnavailable as error:
-                notes.append(f"searched by meaning only: {error}")
+                found.notes.append(f"searched by meaning only: {error}")
                 return
-            by_properties = await find_by_properties(
-                self._index, terms, docs, best=_best(keyword) if engines.ours else 0.0
-            )
+            best = _best(found.keyword) if engines.ours else 0.0
+            found.properties = await find_by_properties(self._index, terms, docs, best=best)
             if engines.page_ranks is not None:
                 # If pages cannot be searched now, chunks rank without them.
                 with suppress(EngineUnavailable):
-                    pages = await engines.page_ranks.pages(terms, by="text", limit=PAGE_DEPTH, docs=docs)
-                    names = await engines.page_ranks.pages(terms, by="names", limit=NAME_DEPTH, docs=docs)
+                    found.pages = await engines.page_ranks.pages(terms, by="text", limit=PAGE_DEPTH, docs=docs)
+                    found.names = await engines.page_ranks.pages(terms, by="names", limit=NAME_DEPTH, docs=docs)
 
         async def by_meaning() -> None:
-            nonlocal vectors, embedded
             try:
-                vectors, embedded = await self._search_meaning(engines, question, scope)
+                found.vectors, found.embedded = await self._search_meaning(engines, question, scope)
             except (EmbedderUnavailable, EngineUnavailable) as error:
-                notes.append(f"searched by words only: {error}")
+                found.notes.append(f"searched by words only: {error}")
 
         # What works elsewhere begins first. A server, or a thread if there are many vectors, compares them while words are searched
         # on this thread; a server for words searches while this thread embeds the question.
@@ -352,47 +361,52 @@ class Ranker:
             async with first_error() as both:
                 both.start_soon(second)
                 await first()
-        notes += [found.note for found in (keyword, vectors) if isinstance(found, Noted)]
-        for note in notes:
+        found.notes += [hits.note for hits in (found.keyword, found.vectors) if isinstance(hits, Noted)]
+        for note in found.notes:
             log.warning("%s", note)
-        meaning_leads = _meaning_leads(question, embedded)
-        if not engines.ours:
-            results = _EngineResults(keyword, vectors, (), tuple(notes), embedded)
-            return await self._joined_by_rank(results, by_properties, meaning_leads=meaning_leads)
-        weights = weights.across_languages() if meaning_leads else weights
-        verbatim, rows = await self._verbatim(question, keyword)
+        return found
+
+    async def _joined_by_score(
+        self,
+        engines: Engines,
+        question: SearchQuestion,
+        scope: SearchScope,
+        found: _Found,
+        weights: RankingWeights,
+        *,
+        named: bool,
+        mentioned: Mentioned,
+    ) -> _Joined:
+        """Return what was found with the scores of each chunk added up.
+
+        `named` if pages have the question as their name; `mentioned` is what it names among other words.
+        """
+        verbatim, rows = await self._verbatim(question, found.keyword)
         of_mentioned: Sequence[Scored] = ()
         with suppress(EngineUnavailable):
             of_mentioned = await self._mentioned(engines, question, scope, mentioned)
         as_asked = bool(named or verbatim or of_mentioned)
-        joining = _Joining(self._index, engines, scope, question, embedded, weights, as_asked, rows=dict(rows))
-        listed = frozenset(hit.seq for hit in keyword)
-        fused, signals = await joining.joined(
-            _FoundLists(
-                [*keyword, *(hit for hit in of_mentioned if hit.seq not in listed)],
-                vectors,
-                pages,
-                names,
-                by_properties,
-            )
-        )
-        return _EngineResults(
-            *(keyword, vectors, fused, tuple(notes), embedded, signals, joining.rows, verbatim),
+        listed = frozenset(hit.seq for hit in found.keyword)
+        by_words = [*found.keyword, *(hit for hit in of_mentioned if hit.seq not in listed)]
+        joining = _Joining(self._index, engines, scope, question, found.embedded, weights, as_asked, rows=dict(rows))
+        fused, signals = await joining.joined(replace(found, keyword=by_words))
+        return _Joined(
+            fused,
+            signals,
+            rows=joining.rows,
+            plain_rows=await self._with_properties(found.properties, joining.rows),
+            verbatim=verbatim,
             mentioned=frozenset(hit.seq for hit in of_mentioned),
-            plain_rows=await self._with_properties(by_properties, joining.rows),
         )
 
-    async def _joined_by_rank(
-        self, found: _EngineResults, by_properties: Sequence[Scored], *, meaning_leads: bool
-    ) -> _EngineResults:
-        """Return `found` with its lists joined. Properties have no place in the list by words, so they stand in for an empty one."""
-        by_properties = () if found.keyword or meaning_leads else by_properties
-        fused = fuse([() if meaning_leads else found.keyword or by_properties, found.vectors])
+    async def _joined_by_rank(self, found: _Found, *, meaning_leads: bool) -> _Joined:
+        """Return what was found joined by rank. Properties have no place in the list by words, so they stand in for an empty one."""
+        properties = () if found.keyword or meaning_leads else found.properties
+        fused = fuse([() if meaning_leads else found.keyword or properties, found.vectors])
         # Among equals those with the words come first: a single page with a rare word is probably meant.
         fused.sort(key=lambda hit: (-hit.score, hit.ranks[0] or DEPTH + 1))
         rows: dict[int, ChunkRow] = {}
-        plain_rows = await self._with_properties(by_properties, rows)
-        return replace(found, fused=fused, rows=rows, plain_rows=plain_rows)
+        return _Joined(fused, rows=rows, plain_rows=await self._with_properties(properties, rows))
 
     async def _with_properties(self, found: Sequence[Scored], rows: dict[int, ChunkRow]) -> Mapping[int, ChunkRow]:
         """Put the properties of the pages behind the text of these chunks in `rows`; return the rows without them."""
@@ -433,12 +447,12 @@ class Ranker:
         return await _of_several_pages(search, scope)
 
 
-def _candidates(found: _EngineResults, exact: Sequence[int], room: int) -> tuple[Sequence[int], int]:
+def _candidates(joined: _Joined, exact: Sequence[int], room: int) -> tuple[Sequence[int], int]:
     """Return the chunks in the order in which they are looked at, and how many of them are enough for `room`."""
-    fused = found.fused
+    fused = joined.fused
     # The order of the best does not depend on how many are shown: the same chunks are examined, however many are ranked.
     most = max(room, COVERAGE_CHUNKS) + SPARE
-    preferred = found.verbatim | found.mentioned
+    preferred = joined.verbatim | joined.mentioned
     pool = [*(hit for hit in fused if hit.seq in preferred), *fused] if preferred else fused
     if most < POOL and len({hit.doc for hit in fused[:most]}) < PAGES:
         most = POOL  # for any limit the same
@@ -462,11 +476,6 @@ def _best_of_pages(ranked: Iterable[Hit]) -> Sequence[Hit]:
     for hit in ranked:
         best.setdefault(hit.doc, hit)
     return list(best.values())
-
-
-def _meaning_leads(question: SearchQuestion, embedded: Embedded | None) -> bool:
-    """Return whether only meaning can rank: the question is in another language, and its vector finds across languages."""
-    return question.gap is not None and embedded is not None and embedded.embedder.multilingual
 
 
 async def _embedded(engines: Engines, identity: IndexIdentity, question: SearchQuestion) -> Embedded:
@@ -496,16 +505,6 @@ async def _of_several_pages(
     return Noted(chosen, found.note) if isinstance(found, Noted) else chosen
 
 
-class _FoundLists(NamedTuple):
-    """What was found by words, by meaning, in whole pages, in their names and in their properties, each best first."""
-
-    keyword: Sequence[Scored]
-    vectors: Sequence[Scored]
-    pages: Sequence[Scored]
-    names: Sequence[Scored]
-    properties: Sequence[Scored]
-
-
 @dataclass(frozen=True, slots=True)
 class _Joining:
     """Joins what the engines found by score, after a second keyword search with the words that the best chunks share."""
@@ -521,7 +520,7 @@ class _Joining:
     rows: dict[int, ChunkRow]
     """The chunks that were read."""
 
-    async def joined(self, found: _FoundLists) -> tuple[list[Fused], ChunkSignals]:
+    async def joined(self, found: _Found) -> tuple[list[Fused], ChunkSignals]:
         """Merge the lists: return each chunk once, best first, and the signals of all chunks."""
         signals = await self._signals(found)
         words = len(self.question.terms)
@@ -546,8 +545,9 @@ class _Joining:
             self.weights.feedback and words >= FEWEST_TERMS and not self.question.is_unspaced and not self.as_asked
         )
 
-    async def _signals(self, lists: _FoundLists) -> ChunkSignals:
-        keyword, vectors, pages, names, properties = lists
+    async def _signals(self, lists: _Found) -> ChunkSignals:
+        keyword, vectors, pages, names = lists.keyword, lists.vectors, lists.pages, lists.names
+        properties = lists.properties
         found = {hit.seq: hit.doc for hit in (*keyword, *vectors, *properties)}
         # The beginning of a page that is among the best as a whole, although none of its chunks is.
         having = frozenset(found.values())
