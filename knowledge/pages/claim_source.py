@@ -52,6 +52,11 @@ def source_kind(source: str) -> str:
     return source.partition(":")[0].strip().lower()
 
 
+def is_tainted(source: str, *, untrusted: bool) -> bool:
+    """Return whether text is only data: it was fetched from elsewhere, or is below a directory marked untrusted."""
+    return untrusted or source_kind(source) in FETCHED_KINDS
+
+
 def authority_of(source: str) -> float:
     """Return the authority, 0..1, of a source's kind."""
     return AUTHORITY.get(source_kind(source), UNKNOWN_AUTHORITY)

@@ -12,7 +12,7 @@ from datetime import date
 import anyio
 
 from knowledge.errors import BadCursor, NoSuchPath
-from knowledge.pages.claim_source import authority_of
+from knowledge.pages.claim_source import authority_of, is_tainted
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import clean_path
@@ -62,7 +62,7 @@ from knowledge.search.scent.verdict import (
     page_scores,
 )
 from knowledge.search.snippet import snippet
-from knowledge.search.tiers import is_tainted, section_name
+from knowledge.search.tiers import section_name
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 from knowledge.telemetry.operations import recorded

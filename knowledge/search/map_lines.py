@@ -15,7 +15,7 @@ from typing import Any, Literal
 from anyio.lowlevel import checkpoint
 
 from knowledge.errors import StorageError
-from knowledge.pages.claim_source import FETCHED_KINDS, source_kind
+from knowledge.pages.claim_source import is_tainted
 from knowledge.pages.document import shortened
 from knowledge.pages.map_view import MapEntry, describe_directory, readable
 from knowledge.pages.markdown.inline import without_attributes
@@ -251,7 +251,8 @@ async def wanted_lines(index: IndexStore, entries: Entries) -> AsyncIterator[Wan
 def page_key(record: DocumentRecord) -> str:
     """Return the key of a model's line for a page; "" if the page has a summary, or is not trusted."""
     # By revision: an unchanged page keeps its line when it is moved.
-    return f"p:{record.revision}" if is_trusted(record) and len(record.summary.split()) < FEWEST_WORDS else ""
+    lacks_line = len(record.summary.split()) < FEWEST_WORDS
+    return f"p:{record.revision}" if lacks_line and not is_tainted(record.source, untrusted=record.untrusted) else ""
 
 
 def directory_key(path: str, folders: Sequence[DirectoryRecord], documents: Sequence[DocumentRecord]) -> str:
@@ -273,14 +274,10 @@ def facts_about(
 
     Untrusted pages are left out: otherwise their text would reach readers through the map.
     """
-    trusted = [record for record in documents[:SAMPLED] if is_trusted(record)]
+    sample = documents[:SAMPLED]
+    trusted = [record for record in sample if not is_tainted(record.source, untrusted=record.untrusted)]
     return {
         "path": path,
         "folders": [record.path.rpartition("/")[2] for record in folders[:SAMPLED]],
         "documents": [[record.title, record.summary] for record in trusted],
     }
-
-
-def is_trusted(record: DocumentRecord) -> bool:
-    """Return whether the page's text comes from the team: neither fetched nor below an untrusted directory."""
-    return not record.untrusted and source_kind(record.source) not in FETCHED_KINDS

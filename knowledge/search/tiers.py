@@ -25,7 +25,7 @@ from knowledge.errors import (
 from knowledge.history.past_states import PastStates
 from knowledge.index.page_rows import DirectoryTrust
 from knowledge.offload import InlineRunner, StepRunner
-from knowledge.pages.claim_source import FETCHED_KINDS, authority_of, source_kind
+from knowledge.pages.claim_source import authority_of, is_tainted
 from knowledge.pages.document import Document, find_section, parse, section_text, section_tokens
 from knowledge.pages.map_view import EMPTY_SUMMARY, MapEntry, readable
 from knowledge.pages.markdown.conflict_markers import conflict_lines
@@ -525,11 +525,6 @@ def _most_similar(asked: str, paths: Sequence[str]) -> list[str]:
     from rapidfuzz.process import extract
 
     return [path for path, *_ in extract(asked, paths, scorer=normalized_similarity, limit=3, score_cutoff=0.5)]
-
-
-def is_tainted(source: str, *, untrusted: bool) -> bool:
-    """Return whether text is only data: it was fetched from elsewhere, or is below a directory marked untrusted."""
-    return untrusted or source_kind(source) in FETCHED_KINDS
 
 
 def section_name(path: Sequence[str], sections: Iterable[str]) -> str:

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import anyio.to_thread
 
+from knowledge.pages.claim_source import is_tainted
 from knowledge.pages.links import LinkTargets, resolve_path
 from knowledge.pages.own_pages import OwnPages
 from knowledge.pages.paths import INDEX_NAME, PageLink, is_markdown, joined, parent, without_suffix
-from knowledge.search.tiers import is_tainted
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import IndexStore, LinkedDocument, SourcedDocument
 

@@ -12,7 +12,7 @@ from knowledge.history.timeline.line_authors import AuthoredPage
 from knowledge.history.timeline.timeline import Change
 from knowledge.merge.evidence.confidence import Rules
 from knowledge.outbox.ports import Mention
-from knowledge.pages.claim_source import FETCHED_KINDS, SERVICES, source_kind
+from knowledge.pages.claim_source import SERVICES, is_tainted, source_kind
 from knowledge.pages.document import Document
 from knowledge.pages.paths import parent
 from knowledge.search.maps.linked_pages import led_to, pages_linking_to
@@ -113,7 +113,7 @@ def is_stale(changed: datetime | None, rules: Rules, now: datetime) -> bool:
 def is_from_elsewhere(document: Document, record: DocumentRecord | None) -> bool:
     """Return whether the page's text is not trusted: it was fetched, or lies in a folder that is marked untrusted."""
     untrusted = document.untrusted or (record is not None and record.untrusted)
-    return untrusted or source_kind(document.source) in FETCHED_KINDS
+    return is_tainted(document.source, untrusted=untrusted)
 
 
 def folders_above(path: str) -> Sequence[tuple[str, str]]:

@@ -31,9 +31,9 @@ from agents.engine.state import JourneyState, get_state, restore_state
 from agents.engine.work.form import joined
 from agents.prompts.prompt import prompt
 from agents.store.ports import JourneyStore
+from knowledge.pages.claim_source import is_tainted
 from knowledge.pages.document import parse
 from knowledge.search.query.keywords import content_words, key_phrases
-from knowledge.search.tiers import is_tainted
 from knowledge.tokens import count_tokens
 from tests.support.agents.small_agents import Only
 from tests.support.journeys.graphs import ADA
