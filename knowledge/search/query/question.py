@@ -146,12 +146,8 @@ class Questions:
         groups = _without_lone_kana(word_groups(_ABOUT.sub(" ", _VERSUS.sub(" ", query))))
         days = dict(islice(days_in(query).items(), MOST_DATES))
         asked = list(dict.fromkeys(word for group in groups for word in group))
-        documents = await self._languages()
-        gap = None
-        if may_be_foreign(query, documents):
-            wholes = list(dict.fromkeys(group[0] for group in groups))
-            gap = language_gap(query, documents, wholes, known=(await self._index.frequencies(wholes)).keys())
-        languages = across(gap) if gap else question_languages(query, documents)
+        wholes = [group[0] for group in groups]
+        languages, gap = await self._languages_of(query, wholes)
         days, times, read_by_today = await self._times(query, asked, days, tuple(languages.weights))
         # A question of stop words alone (`to be or not to be`) is searched with them.
         only_ask = _inversions(groups, languages)
@@ -160,7 +156,6 @@ class Questions:
         content = [
             word for word in asked if word in kept or (word not in only_ask and not languages.is_stop_word(word))
         ] or asked
-        wholes = [group[0] for group in groups]
         is_english = ENGLISH in languages.stop
         joined = _with_particle(wholes, frozenset(content)) if is_english else {}
         known = await self._index.frequencies([*content, *joined.values()])
@@ -169,10 +164,7 @@ class Questions:
             content = [word for word in content if word != verb.prefix]
             # The verb is right even if no page has it without its first part.
             known = {verb.verb: 1, **known}
-        if len(content) > MOST_TERMS:
-            # The rarest known words are kept, in the order of the question; unknown ones find nothing and are dropped first.
-            order = sorted(range(len(content)), key=lambda i: (known.get(content[i], 1 << 30), i))
-            content = [content[i] for i in sorted(order[:MOST_TERMS])]
+        content = _rarest(content, known)
         spoken = spoken_languages(asked, languages.stop)
         # Words of another language are not misspelt, although a word of the pages may look like one of them.
         corrections = (
@@ -207,29 +199,33 @@ class Questions:
                 best = {word: other for word, other in best.items() if word not in parts}
         corrected = corrected_query(query[:MOST_EMBEDDED], best) if best else None
         # No page has a word that is surely misspelt, so none has the question as it was typed.
+        meant = corrected or query
         verbs = {(word, one.removeprefix(word)) for word, one in joined.items()}
-        core = core_of(corrected or query, languages.is_stop_word, verbs)
-        pairs = tuple(_pairs(groups, frozenset(content)))
+        core = core_of(meant, languages.is_stop_word, verbs)
         return SearchQuestion(
-            tuple(content),
-            tuple(terms),
-            corrected or query[:MOST_EMBEDDED],
-            corrected,
-            pairs,
-            tuple(languages.weights),
-            {word: [other.word for other in near] for word, near in corrections.items()},
-            tuple(completions),
-            known,
-            gap,
-            phrases_of(corrected or query, core),
-            asked_words(query, frozenset(content)),
-            {word: [other.word for other in near] for word, near in corrections.items() if near and word not in best},
-            days,
-            times,
-            read_by_today,
-            core,
-            tuple(pair for pair in pairwise(wholes) if pair[1] in OPPOSITES and pair[0] in content and is_english),
-            _VERSUS.search(query) is not None,
+            content=tuple(content),
+            terms=tuple(terms),
+            to_embed=corrected or query[:MOST_EMBEDDED],
+            corrected=corrected,
+            pairs=tuple(_pairs(groups, frozenset(content))),
+            languages=tuple(languages.weights),
+            corrections={word: [other.word for other in near] for word, near in corrections.items()},
+            completions=tuple(completions),
+            known=known,
+            gap=gap,
+            phrases=phrases_of(meant, core),
+            asked=asked_words(query, frozenset(content)),
+            doubtful={
+                word: [other.word for other in near] for word, near in corrections.items() if near and word not in best
+            },
+            days=days,
+            times=times,
+            read_by_today=read_by_today,
+            core=core,
+            verbs=tuple(
+                pair for pair in pairwise(wholes) if pair[1] in OPPOSITES and pair[0] in content and is_english
+            ),
+            compares=_VERSUS.search(query) is not None,
         )
 
     async def _times(
@@ -246,6 +242,16 @@ class Questions:
             times,
             {written: read_as for written, read_as in by_today.items() if written in times},
         )
+
+    async def _languages_of(self, query: str, words: Sequence[str]) -> tuple[QuestionLanguages, LanguageGap | None]:
+        """Return how the words of `query` are read, and the gap between its language and the pages' if there is one."""
+        documents = await self._languages()
+        if may_be_foreign(query, documents):
+            each = list(dict.fromkeys(words))
+            known = await self._index.frequencies(each)
+            if gap := language_gap(query, documents, each, known=known.keys()):
+                return across(gap), gap
+        return question_languages(query, documents), None
 
     async def _separated_verb(self, words: Sequence[str]) -> SeparatedVerb | None:
         """Return the verb whose first part stands at the end of a German question, if pages have it in any form."""
@@ -287,6 +293,14 @@ class Questions:
             return ()
         found = await self._index.completions(prefix, limit=MOST_COMPLETIONS + 1)
         return [word for word in found if word != prefix][:MOST_COMPLETIONS]
+
+
+def _rarest(words: Sequence[str], known: Mapping[str, int]) -> list[str]:
+    """Return the rarest of the known words, at most `MOST_TERMS`, in their order; unknown ones find nothing and are dropped first."""
+    if len(words) <= MOST_TERMS:
+        return list(words)
+    order = sorted(range(len(words)), key=lambda at: (known.get(words[at], 1 << 30), at))
+    return [words[at] for at in sorted(order[:MOST_TERMS])]
 
 
 def _with_compounds(
