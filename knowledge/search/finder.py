@@ -185,36 +185,39 @@ class Finder:
         # A cursor must not be used for another question.
         key = hashlib.sha256(repr((query, mode, chosen)).encode()).hexdigest()[:KEY_DIGITS]
         seen = _marks_in(cursor, key) if cursor else []
-        chosen, docs = await self._selected(chosen)
+        scope = await self._selected(chosen)
         question = await self._questions.ask(query)
-        names, mentioned = await self._said(question, query, docs)
+        names, mentioned = await self._said(question, query, scope)
         most = USUAL if limit is None else limit
         # More than will be shown: chunks of earlier pages of this answer are ranked again and skipped.
-        scope = SearchScope(docs, chosen)
         ranking = await self._ranked(question, names, scope, room=len(seen) + most, mentioned=mentioned)
         # After ranking, because routing uses the question's vector, which ranking has made.
         route = await self._route(query, mode, names, ranking)
+        is_for_place = route.mode == "navigation"
         places = NamedPlaces()
-        if route.mode == "navigation" and not seen:
+        if is_for_place and not seen:
             near = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))
             languages = await self._questions.languages()
             places = await self._places.find(
                 query, names, near, directory=place, languages=languages, spoken=question.spoken
             )
         # A place's lines come before those of a tag, and a continued answer has shown both.
-        tagged = await find_tagged(self._index, query, chosen, most=0 if seen or places.target else most)
+        tagged = await find_tagged(self._index, query, scope.filters, most=0 if seen or places.target else most)
         # A continued answer showed that page before.
-        ranking = await self._with_meant_first(question, ranking, chosen, places, named=bool(names or seen))
+        ranking = await self._with_meant_first(question, ranking, scope, places, named=bool(names or seen))
         ranking_signs = signs_of(question, ranking, sharing=max(sharing(names), places.pages_sharing))
         fresh = _unseen(seen, ranking, is_sure=ranking_signs.is_sure)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
-        wanted = fresh[: min(most, MOST_WITH_PLACES) if route.mode == "navigation" and limit is None else most]
+        wanted = fresh[: min(most, MOST_WITH_PLACES) if is_for_place and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
         sections = {seq: _section(ranking.rows[seq], records) for seq in wanted}
         sure = 0 if limit is None else min(limit, SURE)
         costs = {seq: _cost(ranking.rows[seq], sections[seq]) for seq in wanted}
         pages, shown = self._laid_out(
-            *(tagged.lines or places.lines, wanted, ranking, records),
+            tagged.lines or places.lines,
+            wanted,
+            ranking,
+            records,
             costs=costs,
             sure=sure,
             spare=EXPLAINED_CHARACTERS if explain else 0,
@@ -227,22 +230,14 @@ class Finder:
         # hits are shown: with a large limit, the passages of the first page would push out all others.
         place_of = {doc: at for at, doc in enumerate(scores)}
         shown = sorted(shown, key=lambda seq: place_of[ranking.rows[seq].doc])
-        chunks = [
-            ShownChunk(
-                row.path,
-                sections[seq],
-                short=row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS,
-                title=row.title,
-            )
-            for seq, row in ((seq, ranking.rows[seq]) for seq in shown)
-        ]
-        filtered_out = docs is not None and not docs and chosen != Filters(path=place)
+        chunks = [_shown_chunk(ranking.rows[seq], sections[seq], records) for seq in shown]
+        filtered_out = scope.is_empty and scope.filters != Filters(path=place)
         scent = judged = judge(
             signs,
             chunks,
             indexed=progress.done >= progress.total > 0,
             directory=place,
-            navigation=route.mode == "navigation",
+            navigation=is_for_place,
             continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
             filtered_out=filtered_out,
         )
@@ -266,7 +261,7 @@ class Finder:
             else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
-            note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, chosen))]) or None,
+            note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, scope.filters))]) or None,
         )
         taken = sum(costs[seq] for seq in shown)
         if explain:
@@ -315,14 +310,13 @@ class Finder:
         self, query: str, filters: Filters, *, room: int, weights: RankingWeights | None = None
     ) -> Ranking:
         chosen = replace(filters, path=await self._place(filters.path))
-        docs = await self._index.select(chosen)
+        scope = SearchScope(await self._index.select(chosen), chosen)
         question = await self._questions.ask(query.encode(errors="replace").decode())
-        names, mentioned = await self._said(question, query, docs)
-        scope = SearchScope(docs, chosen)
+        names, mentioned = await self._said(question, query, scope)
         return await self._ranker.rank(question, names, scope, room=room, weights=weights, mentioned=mentioned)
 
     async def _with_meant_first(
-        self, question: SearchQuestion, ranking: Ranking, chosen: Filters, places: NamedPlaces, *, named: bool
+        self, question: SearchQuestion, ranking: Ranking, scope: SearchScope, places: NamedPlaces, *, named: bool
     ) -> Ranking:
         """Return `ranking` with the page first that the question is about: one that it names, or the newest of several.
 
@@ -330,16 +324,16 @@ class Finder:
         """
         if places.target is not None:
             is_page = places.target.kind == "document"
-            return await self._put_first(places.target.path, ranking, chosen, named=True) if is_page else ranking
-        newest = "" if named else await find_newest(self._index, question, ranking, place=chosen.path)
-        return await self._put_first(newest, ranking, chosen) if newest else ranking
+            return await self._put_first(places.target.path, ranking, scope, named=True) if is_page else ranking
+        newest = "" if named else await find_newest(self._index, question, ranking, place=scope.filters.path)
+        return await self._put_first(newest, ranking, scope) if newest else ranking
 
-    async def _put_first(self, path: str, ranking: Ranking, chosen: Filters, *, named: bool = False) -> Ranking:
-        """Return `ranking` with the page at `path` put first unless `chosen` excludes it; `named` if the question names it."""
+    async def _put_first(self, path: str, ranking: Ranking, scope: SearchScope, *, named: bool = False) -> Ranking:
+        """Return `ranking` with the page at `path` put first unless `scope` excludes it; `named` if the question names it."""
         seq = next((seq for seq in ranking.ranked if ranking.rows[seq].path == path), None)
         rows = ranking.rows
         if seq is None:
-            for doc in await self._index.select(replace(chosen, path=path)) or ():
+            for doc in await self._index.select(replace(scope.filters, path=path)) or ():
                 seq = await self._index.first_chunk(doc, None)
             found = await self._index.chunks([seq]) if seq is not None else {}
             if seq is None or seq not in found:
@@ -364,11 +358,9 @@ class Finder:
         mentioned: Mentioned,
     ) -> Ranking:
         """Return the best chunks, the first of them in the order of the reranker if there is one."""
-        if self._reranking is None:
-            return await self._ranker.rank(question, names, scope, room=room, mentioned=mentioned)
-        room = max(room, self._reranking.depth)
+        room = max(room, self._reranking.depth) if self._reranking else room
         ranking = await self._ranker.rank(question, names, scope, room=room, mentioned=mentioned)
-        return await self._reranking.of(ranking, question)
+        return await self._reranking.of(ranking, question) if self._reranking else ranking
 
     async def _route(self, query: str, mode: SearchMode, names: Sequence[NameMatch], ranking: Ranking) -> QuestionRoute:
         if ranking.embedded is None:
@@ -520,18 +512,19 @@ class Finder:
         pages = await self._index.paths(contains=name, limit=MOST_NEAREST)
         raise NoSuchPath(asked, [*folders, *pages][:MOST_NEAREST])
 
-    async def _selected(self, chosen: Filters) -> tuple[Filters, frozenset[int] | None]:
-        """Return the filters and what they select; of tags that no page has, those that differ from them in case only."""
-        docs = await self._index.select(chosen)
-        if docs is None or docs or not chosen.tags:
-            return chosen, docs
+    async def _selected(self, chosen: Filters) -> SearchScope:
+        """Return what the filters select; instead of tags that no page has, those that differ from them in case only."""
+        scope = SearchScope(await self._index.select(chosen), chosen)
+        if not scope.is_empty or not chosen.tags:
+            return scope
         chosen = replace(chosen, tags=await known_tags(self._index, chosen.tags))
-        return chosen, await self._index.select(chosen)
+        return SearchScope(await self._index.select(chosen), chosen)
 
     async def _said(
-        self, question: SearchQuestion, query: str, docs: frozenset[int] | None
+        self, question: SearchQuestion, query: str, scope: SearchScope
     ) -> tuple[Sequence[NameMatch], Mentioned]:
         """Return what has the question as its name; if nothing has, the documents that it names among other words."""
+        docs = scope.docs
         names = await self._named(query, docs) or await self._named(question.corrected or "", docs)
         return names, NOTHING_MENTIONED if names else await find_mentions(self._index, question, query, docs)
 
@@ -627,6 +620,11 @@ def _section(row: ChunkRow, records: Mapping[int, DocumentRecord]) -> str:
 def _cost(row: ChunkRow, section: str) -> int:
     """Return the characters of a chunk's hit without its snippet."""
     return hit_cost(row.path, section, row.title, row.source)
+
+
+def _shown_chunk(row: ChunkRow, section: str, records: Mapping[int, DocumentRecord]) -> ShownChunk:
+    is_short = row.doc in records and records[row.doc].tokens <= WHOLE_TOKENS
+    return ShownChunk(row.path, section, short=is_short, title=row.title)
 
 
 def _hit(row: ChunkRow, section: str, score: float, shown: str) -> Hit:

@@ -171,6 +171,11 @@ class SearchScope:
     docs: frozenset[int] | None
     filters: Filters
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the filters admit no document."""
+        return self.docs is not None and not self.docs
+
 
 @dataclass(slots=True)
 class _Found:
@@ -223,7 +228,7 @@ class Ranker:
         mentioned: Mentioned = NOTHING_MENTIONED,
     ) -> Ranking:
         """Return the best `room` chunks and some spare ones, without chunks that repeat a better one of the same page."""
-        if scope.docs is not None and not scope.docs:
+        if scope.is_empty:
             return Ranking((), {}, {}, (), (), frozenset(), ())
         weights, engines = weights or await self._weights(), await self._engines()
         found = await self._search(engines, question, scope)
