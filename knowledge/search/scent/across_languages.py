@@ -11,7 +11,7 @@ from knowledge.search.scent.verdict import ShownChunk, read_call
 
 
 def scent_across(
-    scent: Scent, gap: LanguageGap, places: Sequence[ShownChunk], *, by_meaning: bool, named: bool
+    scent: Scent, gap: LanguageGap, shown: Sequence[ShownChunk], *, by_meaning: bool, named: bool
 ) -> Scent:
     """Return the scent of an answer to a question in another language than the pages.
 
@@ -21,8 +21,8 @@ def scent_across(
     """
     if named:
         return scent
-    if by_meaning and places:
-        return Scent("partial", f"{gap.in_words}; found by meaning", read_call(places[0]))
+    if by_meaning and shown:
+        return Scent("partial", f"{gap.in_words}; found by meaning", read_call(shown[0]))
     return replace(scent, level="partial", reason=gap.in_words, next=f"ask again in {gap.page_languages}")
 
 

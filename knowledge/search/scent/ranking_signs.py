@@ -73,7 +73,7 @@ class RankingSigns:
         counted = self._counted = CountedWords(question, [ranking.rows[seq] for seq in of_page])
         # A server's order is not boosted, so its chunks were not searched for words yet.
         matches = [self._match(seq) for seq in of_page]
-        by_words, by_meaning = (_page_scores(found) for found in (ranking.keyword, ranking.vectors))
+        by_words, by_meaning = (_best_by_page(found) for found in (ranking.keyword, ranking.vectors))
         places = [_place(page, found) for found in (by_words, by_meaning)]
         coverage = counted.coverage(matches)
         # If a single page was searched, that no other page comes near says nothing, neither for it nor against it.
@@ -213,7 +213,7 @@ def _is_section(row: ChunkRow) -> bool:
     return len(row.section) > 1 or (len(row.section) == 1 and row.section[0] != row.title)
 
 
-def _page_scores(found: Sequence[Scored]) -> dict[int, float]:
+def _best_by_page(found: Sequence[Scored]) -> dict[int, float]:
     """Return the score of each page's best chunk, best first."""
     scores: dict[int, float] = {}
     for hit in found:

@@ -168,7 +168,7 @@ def level_of(signs: ScentSigns, score: float | None = None, *, indexed: bool = T
 
 def judge(
     signs: ScentSigns,
-    places: Sequence[ShownChunk],
+    shown: Sequence[ShownChunk],
     *,
     indexed: bool,
     directory: str,
@@ -176,12 +176,12 @@ def judge(
     continued: float | None = None,
     filtered_out: bool = False,
 ) -> Scent:
-    """Return the scent of an answer that shows the chunks `places`, best first, from a search in `directory`.
+    """Return the scent of an answer with the chunks `shown`, best first, from a search in `directory`.
 
     With `navigation` the question asks for a page and not for a passage, so the next call reads that page. `continued` is the score of
     the first shown page if better chunks were shown before. `filtered_out` if no page passes the filters of the search.
     """
-    if not places:
+    if not shown:
         found = "no page passes the filters" if filtered_out else "nothing matches"
         waiting = "" if indexed else "; indexing is not finished, so ask again soon"
         step = "repeat without the filters, or change them" if filtered_out else f"kb_map({_directory_of(directory)!r})"
@@ -190,14 +190,14 @@ def judge(
     reason = _reason(signs, level, indexed=indexed, continued=continued is not None)
     if level == "sufficient":
         named = signs.exact and continued is None
-        return Scent(level, "a page or section has this name" if named else reason, read_call(places[0]))
+        return Scent(level, "a page or section has this name" if named else reason, read_call(shown[0]))
     if signs.exact and continued is None and level == "partial":
         several = f"{signs.sharing}{' or more' if signs.sharing >= MOST_SHARING else ''}"
-        return Scent(level, f"{several} pages or sections have this name", read_call(places[0]))
+        return Scent(level, f"{several} pages or sections have this name", read_call(shown[0]))
     if level == "partial":
-        look = read_call(places[0]) if navigation else _look_inside(places[0], signs.asked, directory)
+        look = read_call(shown[0]) if navigation else _look_inside(shown[0], signs.asked, directory)
         return Scent(level, reason, look)
-    return Scent(level, reason, _look_around(places, signs.asked))
+    return Scent(level, reason, _look_around(shown, signs.asked))
 
 
 def at_place(scent: Scent, place: MapEntry, *, named: bool, namesakes: int = 0) -> Scent:
@@ -276,27 +276,27 @@ def _coverage_of(signs: ScentSigns) -> Iterator[str]:
         yield "the best page does not have the word"
 
 
-def read_call(place: ShownChunk) -> str:
+def read_call(chunk: ShownChunk) -> str:
     """Return the call that reads the section; a heading path that is too long is cut from the front."""
-    whole = f"kb_read({place.path!r})"
-    if place.short or not place.section:
+    whole = f"kb_read({chunk.path!r})"
+    if chunk.short or not chunk.section:
         return whole
-    headings = place.section.split(" > ")
-    calls = (f"kb_read({place.path!r}, section={' > '.join(headings[i:])!r})" for i in range(len(headings)))
+    headings = chunk.section.split(" > ")
+    calls = (f"kb_read({chunk.path!r}, section={' > '.join(headings[i:])!r})" for i in range(len(headings)))
     return next((call for call in calls if len(call) <= LONGEST_STEP), whole)
 
 
-def _look_inside(place: ShownChunk, asked: str, directory: str) -> str:
+def _look_inside(chunk: ShownChunk, asked: str, directory: str) -> str:
     """Return the call that finds more on the page: read a short page, search a long one unless that was just done."""
-    step = f"kb_search({asked!r}, path={place.path!r})"
-    return read_call(place) if place.short or not asked or place.path == directory or len(step) > LONGEST_STEP else step
+    step = f"kb_search({asked!r}, path={chunk.path!r})"
+    return read_call(chunk) if chunk.short or not asked or chunk.path == directory or len(step) > LONGEST_STEP else step
 
 
-def _look_around(places: Sequence[ShownChunk], asked: str) -> str:
+def _look_around(shown: Sequence[ShownChunk], asked: str) -> str:
     """Return the call for the map where the first pages are, with words from the titles of its pages to ask with."""
-    best = _directory_of_most([*dict.fromkeys(place.path for place in places)][:FIRST_PAGES])
+    best = _directory_of_most([*dict.fromkeys(chunk.path for chunk in shown)][:FIRST_PAGES])
     # Headings below the title are the same on many pages (`Question`, `Examples`), and a word that was asked for helps nobody.
-    titles = dict.fromkeys(place.title for place in places if best in _directories_above(place.path))
+    titles = dict.fromkeys(chunk.title for chunk in shown if best in _directories_above(chunk.path))
     known = {word[:SHORTEST_WORD] for word in _WORD.findall(asked.lower())}
     used = [
         word
