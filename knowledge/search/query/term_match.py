@@ -102,7 +102,7 @@ class TermMatcher:
         }
 
     def _in_text(self, row: ChunkRow) -> ChunkMatch:
-        text = f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
+        text = searched_text(row)
         readings = self._readings.get(row.language)
         if readings is None:
             readings = self._readings[row.language] = _Readings(self._of_form, row.language)
@@ -181,6 +181,11 @@ class _Readings(dict[str, tuple[tuple[str, float], ...] | None]):
             reading = tuple(asked.items())
         self[word] = found = reading or (None if word in self._stop else ())
         return found
+
+
+def searched_text(row: ChunkRow) -> str:
+    """Return the headings, the title and the text of a chunk, as far as words are looked for in them."""
+    return f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
 
 
 @lru_cache(maxsize=4_096)

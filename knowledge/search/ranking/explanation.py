@@ -14,7 +14,7 @@ from knowledge.pages.markdown.inline import without_attributes
 from knowledge.pages.paths import HEADING_SEPARATOR
 from knowledge.search.query.analysis import beginning, index_language, stem, toned, words
 from knowledge.search.query.question import SearchQuestion
-from knowledge.search.query.term_match import LOOKED_CHARACTERS, TermMatcher
+from knowledge.search.query.term_match import TermMatcher, searched_text
 from knowledge.search.ranking.fusion import RRF_K
 from knowledge.search.ranking.ranker import Engines, Ranking, SearchScope
 from knowledge.search.ranking.signals import FEEDBACK, MEANING, NAMES, PAGE, PASSAGE, PROPERTIES
@@ -165,12 +165,12 @@ class Explainer:
         sources = await self._sources()
         next_ = self._next_pages()
         found = []
+        terms = self._question.terms
+        matcher = TermMatcher(terms, times=self._question.times)
         for seq, row in zip(shown, rows, strict=True):
             parts = self.parts(seq)
             searched = [part for part in (PASSAGE, PAGE, NAMES, BY_WORDS) if parts.get(part)]
-            matches = self._question.terms
-            present = TermMatcher(matches, self._question.pairs, self._question.times)
-            having = present.match(row).words
+            having = matcher.match(row).words
             words_ = [
                 WordFound(
                     term.word,
@@ -178,9 +178,9 @@ class Explainer:
                     term.word in having,
                     {part: parts[part] * asked[part].get(_key(part, row), {}).get(term.word, 0.0) for part in searched},
                 )
-                for term in matches
+                for term in terms
             ]
-            pairs = [pair for pair in self._question.pairs if TermMatcher(matches, (pair,)).match(row).pairs]
+            pairs = [pair for pair in self._question.pairs if TermMatcher(terms, (pair,)).match(row).pairs]
             shares = learnt.get(seq, {})
             found.append(
                 self._told(
@@ -280,7 +280,8 @@ class Explainer:
         for seq in signals.learnt_from:
             if row := rows.get(seq):
                 for word in {
-                    toned(word, row.language) or stem(word, index_language(row.language)) for word in words(_text(row))
+                    toned(word, row.language) or stem(word, index_language(row.language))
+                    for word in words(searched_text(row))
                 }:
                     having.setdefault(word, {})[row.path] = None
         return {term.word: tuple(having.get(term.word, ())) for term in signals.added}
@@ -293,7 +294,7 @@ class Explainer:
         weights, near = dict(term.alternatives), self._question.corrections.get(term.word, ())
         forms = {
             word: max(weights.get(form(word, row.language), 0.0) for form in (stem, toned, beginning))
-            for word in words(_text(row))
+            for word in words(searched_text(row))
         }
         best = max(forms, key=lambda word: (forms[word], word == term.word, word in near))
         # The matcher also finds words inside of names that are one word here.
@@ -376,10 +377,6 @@ async def _shares(
 
 def _key(part: str, row: ChunkRow) -> int:
     return row.seq if part in (PASSAGE, BY_WORDS) else row.doc
-
-
-def _text(row: ChunkRow) -> str:
-    return f"{' '.join(row.section)} {row.title} {row.text[:LOOKED_CHARACTERS]}"
 
 
 def _plain(part: str) -> str:
