@@ -1,4 +1,4 @@
-"""Joining the ranked lists of two engines into one, and dropping near-duplicates. Pure."""
+"""Joins the ranked lists of two engines, drops near-duplicates, and spreads an answer over several pages. Pure."""
 
 from __future__ import annotations
 
