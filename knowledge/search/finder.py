@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -11,7 +9,7 @@ from datetime import date
 
 import anyio
 
-from knowledge.errors import BadCursor, NoSuchPath
+from knowledge.errors import NoSuchPath
 from knowledge.pages.claim_source import authority_of, is_tainted
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.markdown.inline import without_attributes
@@ -41,8 +39,8 @@ from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned, find_m
 from knowledge.search.query.names import LONGEST_NAME, other_spellings, sharing
 from knowledge.search.query.place_names import NamedPlaces, Places, TaggedPages, find_tagged
 from knowledge.search.query.question import Questions, SearchQuestion
+from knowledge.search.ranking.answer_parts import cursor_behind, key_of, marks_in, unseen
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
-from knowledge.search.ranking.fusion import spread
 from knowledge.search.ranking.newest_page import find_newest
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
@@ -84,9 +82,6 @@ EXPLAINED_CHARACTERS = 2_000
 """Room reserved for an explanation when the hits are chosen."""
 MOST_NEAREST = 3
 """Paths that are named in place of one that does not exist."""
-MARK_BYTES = 6
-"""Bytes of a chunk's mark in a cursor: among a few hundred chunks, two have the same mark once in a billion cases."""
-KEY_DIGITS = 12
 
 
 class Finder:
@@ -182,9 +177,8 @@ class Finder:
         query = query.encode(errors="replace").decode()
         place = await self._place(path)
         chosen = replace(filters or Filters(), path=place)
-        # A cursor must not be used for another question.
-        key = hashlib.sha256(repr((query, mode, chosen)).encode()).hexdigest()[:KEY_DIGITS]
-        seen = _marks_in(cursor, key) if cursor else []
+        key = key_of(query, mode, chosen)
+        seen = marks_in(cursor, key) if cursor else []
         scope = await self._selected(chosen)
         question = await self._questions.ask(query)
         names, mentioned = await self._said(question, query, scope)
@@ -206,7 +200,7 @@ class Finder:
         # A continued answer showed that page before.
         ranking = await self._with_meant_first(question, ranking, scope, places, named=bool(names or seen))
         ranking_signs = signs_of(question, ranking, sharing=max(sharing(names), places.pages_sharing))
-        fresh = _unseen(seen, ranking, is_sure=ranking_signs.is_sure)
+        fresh = unseen(seen, ranking, is_sure=ranking_signs.is_sure, usual=USUAL)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if is_for_place and limit is None else most]
         records = await self._index.records({ranking.rows[seq].doc for seq in wanted})
@@ -256,9 +250,7 @@ class Finder:
             route=route,
             scent=scent,
             nudge=None,
-            next_cursor=_cursor(key, seen, [_plain(ranking, seq) for seq in shown])
-            if len(fresh) > len(shown)
-            else None,
+            next_cursor=cursor_behind(key, seen, ranking, shown) if len(fresh) > len(shown) else None,
             indexed=IndexCoverage(progress.done, progress.total),
             corrected=question.corrected,
             note="; ".join([*notes, *([] if seen else await self._canvas_notes(question, scope.filters))]) or None,
@@ -551,53 +543,6 @@ class Finder:
     async def _is_of_stop_words(self, name: str) -> bool:
         languages = await self._questions.languages()
         return all(is_stop_word(word, languages) for word in words(name))
-
-
-def _mark(row: ChunkRow) -> str:
-    """Return a short hash of a chunk's place and text, which stays the same when its page is reindexed.
-
-    Cursors consist of these marks, so that the next part of an answer repeats nothing even if files change in between.
-    """
-    content = "\0".join((row.path, *row.section, row.text)).encode("utf-8", "surrogatepass")
-    return base64.urlsafe_b64encode(hashlib.blake2b(content, digest_size=MARK_BYTES).digest()).decode()
-
-
-def _plain(ranking: Ranking, seq: int) -> ChunkRow:
-    """Return the row without properties, which depend on what else was found."""
-    return ranking.plain_rows.get(seq) or ranking.rows[seq]
-
-
-def _cursor(key: str, seen: Sequence[str], shown: Sequence[ChunkRow]) -> str:
-    """Return the cursor of the answer to the question with that key, behind the chunks seen earlier and those shown now."""
-    return key + "".join([*seen, *map(_mark, shown)])
-
-
-def _unseen(seen: Sequence[str], ranking: Ranking, *, is_sure: bool) -> Sequence[int]:
-    """Return the ranked chunks whose marks are not among those already seen, in the order in which answers show them.
-
-    If the best page is sure, its passages come first, because one of them has the answer. Otherwise passages of many pages do, because
-    another page may be meant.
-    """
-    order = ranking.ranked
-    if not is_sure:
-        order = spread([(seq, ranking.rows[seq].doc) for seq in order], window=USUAL)
-    if not seen:
-        return order
-    marks = frozenset(seen)
-    return [seq for seq in order if _mark(_plain(ranking, seq)) not in marks]
-
-
-def _marks_in(cursor: str, key: str) -> list[str]:
-    """Return the marks in a cursor.
-
-    Raises:
-        BadCursor: it belongs to another question, or is not a cursor.
-    """
-    length = len(base64.urlsafe_b64encode(bytes(MARK_BYTES)))
-    marks = cursor[KEY_DIGITS:]
-    if cursor[:KEY_DIGITS] != key or len(marks) % length or not marks.isascii():
-        raise BadCursor(cursor)
-    return [marks[at : at + length] for at in range(0, len(marks), length)]
 
 
 def _gap(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> LanguageGap | None:

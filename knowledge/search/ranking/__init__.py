@@ -19,7 +19,7 @@ The finder (`knowledge/search/finder.py`) then calls the others:
 |---|---|
 | let a reranker reorder the first chunks, if one is chosen | `knowledge/search/rerank/order.py` |
 | put the newest page first if the question asks for it | `newest_page.py` |
-| let each part of an answer show several pages | `fusion.py`: `spread` |
+| leave out what earlier parts of the answer showed, and show several pages in each | `answer_parts.py`, `fusion.py`: `spread` |
 | say why hits rank where they do, if that is requested | `explanation.py` |
 
 Corrections of typing errors happen before all of this, in `knowledge/search/query/corrections.py`.

@@ -163,6 +163,10 @@ class Ranking:
         """Whether the searched vectors are those of a multilingual embedder."""
         return self.embedded is not None and self.embedded.embedder.multilingual
 
+    def plain_row(self, seq: int) -> ChunkRow:
+        """Return the row of a chunk without properties, which depend on what else was found."""
+        return self.plain_rows.get(seq) or self.rows[seq]
+
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
