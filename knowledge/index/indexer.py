@@ -581,10 +581,7 @@ class Indexer:
         with_removals = nothing_else and len(run.removals) <= BATCH_REMOVALS and _bytes(pages) <= APART_BYTES
         most, tried, waiting = len(pages), set[str](), 0
         while pages and self._apart is not None:
-            step = [pages.popleft()]
-            room = min(most, run.portion - waiting)
-            while pages and len(step) < room and _bytes(step) + pages[0].size <= APART_BYTES:
-                step.append(pages.popleft())
+            step = _next_step(pages, min(most, run.portion - waiting))
             is_portion = not pages or waiting + len(step) >= run.portion
             removals = tuple(run.removals) if with_removals else ()
             batch = PageBatch(
@@ -612,26 +609,33 @@ class Indexer:
                     pages.extendleft(reversed(step))
                     most = max(1, len(step) // 2)
                     continue
-                # They were not done in this step: `_next_batch` does them at the end.
+                # The removals were not done in this step: `_next_batch` does them at the end.
                 with_removals = False
-                path = step[0].path
-                self._report(path, f"it takes too much work to index: {error.why}; split the page")
-                if path in run.stored:
-                    await self._store([Remove(path)], run.fence)
-                    run.changed.append(path)
-                self._advance(run, 1)
+                await self._leave_out(run, step[0].path, error.why)
                 most = 2
                 continue
             most = 2 * max(most, len(step))
             waiting = 0 if is_portion else waiting + len(step)
             for _ in removals:
                 run.removals.popleft()
-            for path in (*(page.path for page in step), *removals):
-                self._note(path, indexed.problems.get(path, ""))
-            run.changed += indexed.changed
-            run.embedded += indexed.embedded
-            run.touched += indexed.touched
-            self._advance(run, len(step) + len(removals))
+            self._take_over(run, [*(page.path for page in step), *removals], indexed)
+
+    async def _leave_out(self, run: _IndexingRun, path: str, why: str) -> None:
+        """Report that the page takes too much work; searches must not find what the index has of it."""
+        self._report(path, f"it takes too much work to index: {why}; split the page")
+        if path in run.stored:
+            await self._store([Remove(path)], run.fence)
+            run.changed.append(path)
+        self._advance(run, 1)
+
+    def _take_over(self, run: _IndexingRun, paths: Sequence[str], indexed: IndexedPages) -> None:
+        """Add the result of another process, which has indexed or removed the pages at `paths`, to that of the run."""
+        for path in paths:
+            self._note(path, indexed.problems.get(path, ""))
+        run.changed += indexed.changed
+        run.embedded += indexed.embedded
+        run.touched += indexed.touched
+        self._advance(run, len(paths))
 
     async def index_here(self, pages: PageBatch) -> IndexedPages:
         """Do the work of `Apart` in this process.
@@ -703,6 +707,14 @@ def _marked(run: _IndexingRun, outcome: Outcome) -> Outcome:
 
 def _settled(stamp: Stamp, known: Known | None) -> bool:
     return known is not None and known[0] == stamp and stamp.mtime_ns < known[2] - RACY_NS
+
+
+def _next_step(pages: deque[_PageApart], most: int) -> list[_PageApart]:
+    """Take the first of `pages`, and those after it, up to `most`, that fit into one step together."""
+    step = [pages.popleft()]
+    while pages and len(step) < most and _bytes(step) + pages[0].size <= APART_BYTES:
+        step.append(pages.popleft())
+    return step
 
 
 def _bytes(pages: Iterable[_PageApart]) -> int:
