@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from knowledge.errors import InvalidPath, KnowledgeError, NoSuchPath, VaultUnavailable
@@ -11,7 +11,7 @@ from knowledge.index.ports import Known
 from knowledge.pages.document import Document, head, parse
 from knowledge.pages.markdown.chunk import Chunk, cut, indexed_text
 from knowledge.pages.markdown.properties import properties_of
-from knowledge.pages.paths import INDEX_NAME, PageLink, parent
+from knowledge.pages.paths import INDEX_NAME, PageLink, parent, without_suffix
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.query.analysis import analyzer, index_language, remember_words, words
 from knowledge.search.query.page_period import period_of_page
@@ -176,7 +176,7 @@ def _prepared(path: str, file: FileRead, trust: DirectoryTrust, at_ns: int) -> P
     )
     return Prepared(
         record,
-        tuple(_piece(chunk, document.title) for chunk in cut(document)),
+        tuple(_pieces(document)),
         document.problems,
         document.page_links,
         _properties(document),
@@ -195,9 +195,13 @@ def _properties(document: Document) -> IndexedProperties | None:
     return IndexedProperties(lines, tuple(dict.fromkeys(terms)), tuple(frozenset(words(found.searched))))
 
 
-def _piece(chunk: Chunk, title: str) -> UnembeddedChunk:
-    text = indexed_text(title, chunk.section, chunk.text)
-    # YAML escapes can produce lone surrogates, which must not stop the hash.
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
-    # A tuple: thousands of pieces wait for the database, and as sets they would take ten times the memory.
-    return UnembeddedChunk(chunk, text, digest, tuple(frozenset(remember_words(text))))
+def _pieces(document: Document) -> Iterator[UnembeddedChunk]:
+    # Words that only a file name or an alias has are known words, too: as words of the first chunk.
+    names = " ".join((without_suffix(document.path.rpartition("/")[2]), *document.aliases))
+    for chunk in cut(document):
+        text = indexed_text(document.title, chunk.section, chunk.text)
+        # YAML escapes can produce lone surrogates, which must not stop the hash.
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+        known = {*remember_words(text), *(words(names) if not chunk.ordinal else ())}
+        # A tuple: thousands of pieces wait for the database, and as sets they would take ten times the memory.
+        yield UnembeddedChunk(chunk, text, digest, tuple(known))

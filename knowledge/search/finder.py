@@ -199,7 +199,12 @@ class Finder:
         tagged = await find_tagged(self._index, query, scope.filters, most=0 if seen or places.target else most)
         # A continued answer showed that page before.
         ranking = await self._with_meant_first(question, ranking, scope, places, named=bool(names or seen))
-        ranking_signs = signs_of(question, ranking, sharing=max(sharing(names), places.pages_sharing))
+        ranking_signs = signs_of(
+            question,
+            ranking,
+            sharing=max(sharing(names), places.pages_sharing),
+            aliases=await self._aliases_of_first(ranking),
+        )
         fresh = unseen(seen, ranking, is_sure=ranking_signs.is_sure, usual=USUAL)
         # A caller that gives a limit has a reason, so it is honoured, even if snippets become short.
         wanted = fresh[: min(most, MOST_WITH_PLACES) if is_for_place and limit is None else most]
@@ -301,11 +306,18 @@ class Finder:
     async def _ranking(
         self, query: str, filters: Filters, *, room: int, weights: RankingWeights | None = None
     ) -> Ranking:
-        chosen = replace(filters, path=await self._place(filters.path))
-        scope = SearchScope(await self._index.select(chosen), chosen)
-        question = await self._questions.ask(query.encode(errors="replace").decode())
+        query = query.encode(errors="replace").decode()
+        scope = await self._selected(replace(filters, path=await self._place(filters.path)))
+        question = await self._questions.ask(query)
         names, mentioned = await self._said(question, query, scope)
         return await self._ranker.rank(question, names, scope, room=room, weights=weights, mentioned=mentioned)
+
+    async def _aliases_of_first(self, ranking: Ranking) -> Sequence[str]:
+        """Return the aliases of the first page if the search in names found it."""
+        first = ranking.rows[ranking.ranked[0]].doc if ranking.ranked else None
+        if first is None or ranking.signals is None or first not in ranking.signals.names:
+            return ()
+        return next((record.aliases for record in (await self._index.records([first])).values()), ())
 
     async def _with_meant_first(
         self, question: SearchQuestion, ranking: Ranking, scope: SearchScope, places: NamedPlaces, *, named: bool

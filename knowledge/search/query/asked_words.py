@@ -17,6 +17,20 @@ _IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_.]\w")
 _PIECES = re.compile(r"\d+|[^\W\d_]+")
 FEWEST_CAPITALS = 4
 """Capital letters of an abbreviation or a code without a number, such as `ECONNREFUSED`."""
+_ONLY_ASKS = (
+    re.compile(
+        r"\bhow\s+(?:do|does|can|could|should|would|to)\s+(?:(?:i|we|you|one|people)\s+)?(make|get|do|use)\b",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(pages?|notes?|everything|anything|information|info)\s+(?:about|on|regarding|tagged)\b", re.IGNORECASE
+    ),
+    re.compile(r"^\W*(list|show|find|give|tell)\s+(?:me|us|all|every)\b", re.IGNORECASE),
+    re.compile(r"\bwhat\s+(?:has\s+)?(happened|happens)\b", re.IGNORECASE),
+    re.compile(r"\b(differences?|different)\s+between\b", re.IGNORECASE),
+    re.compile(r"\bwhat\s+(?:is|are|was|were|does|do|did)\b.*\b(like)\W*$", re.IGNORECASE),
+)
+"""Words by which somebody asks, and which a page that answers need not have: how do I *make* pancakes, *notes* about tea."""
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _HANGUL = re.compile("[\uac00-\ud7af]")
 _IS_A_WORD = re.compile("[\u30a0-\u30ff\uac00-\ud7af]")
@@ -106,6 +120,11 @@ def asked_words(query: str, content: Collection[str]) -> tuple[AskedWord, ...]:
         if terms:
             found.setdefault(terms, AskedWord(written, terms, is_run))
     return tuple(found.values())
+
+
+def words_that_ask(query: str) -> frozenset[str]:
+    """Return the words of `query`, case-folded, that only ask, although they are no stop words."""
+    return frozenset(word.casefold() for pattern in _ONLY_ASKS for word in pattern.findall(query))
 
 
 def share_of(terms: Sequence[str], match: Mapping[str, float]) -> float:

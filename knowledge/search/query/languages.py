@@ -65,6 +65,8 @@ class QuestionLanguages:
     weights: Mapping[str, float]
     rare: tuple[str, ...]
     few: int = FEW_PASSAGES
+    asked: str = ""
+    """The question's own language if it is certain although the pages have others."""
 
     def is_stop_word(self, word: str) -> bool:
         """Return whether `word` is left out of a search.
@@ -72,7 +74,8 @@ class QuestionLanguages:
         That is a stop word, or a question word if the language of the question is certain: French `comment` (how) is an
         ordinary word in English.
         """
-        if len(self.stop) == 1 and word in QUESTION_WORDS.get(self.stop[0], ()):
+        certain = self.asked or (self.stop[0] if len(self.stop) == 1 else "")
+        if word in QUESTION_WORDS.get(certain, ()):
             return True
         return bool(self.stop) and is_stop_word(word, self.stop)
 
@@ -194,9 +197,14 @@ def _asking_language(query: str, words: Sequence[str], known: Collection[str], *
     return best if is_clear else ""
 
 
-def across(gap: LanguageGap) -> QuestionLanguages:
-    """Return how the words of a foreign question are read: any word that is a stop word in neither language may be a name."""
-    return QuestionLanguages((*gap.pages, *filter(None, [gap.asked])), dict.fromkeys(gap.pages, 1.0), ())
+def across(gap: LanguageGap, documents: Mapping[str, int]) -> QuestionLanguages:
+    """Return how the words of a foreign question are read: any word that is a stop word in neither language may be a name.
+
+    Its own language counts as well if any page is in it; `documents` has the number of pages in each language.
+    """
+    read_as = (*gap.pages, *([gap.asked] if gap.asked in documents else []))
+    stop = (*gap.pages, *filter(None, [gap.asked]))
+    return QuestionLanguages(stop, dict.fromkeys(read_as, 1.0), (), asked=gap.asked)
 
 
 def common_languages(documents: Mapping[str, int]) -> Sequence[str]:

@@ -56,13 +56,17 @@ async def find_mentions(
 ) -> Mentioned:
     """Return the documents, among `docs` unless that is None, that `query` names.
 
-    It names them by a word and a number, by all that is left of it without stop words at both ends, or by the time that they are of.
+    It names them by a word and a number, by all that is left of it without words that only ask at both ends, or by the time that they are of.
     """
     found: set[int] = set()
     said: set[str] = set()
     asked = [(name, _number_first(name)) for name in _numbered_in(query)]
-    if len(question.core) <= LONGEST_NAME and question.core not in ("", query):
-        asked.append((question.core, [[question.core, *other_spellings(question.core)]]))
+    cores = dict.fromkeys((question.core, question.subject))
+    asked += [
+        (name, [[name, *other_spellings(name)]])
+        for name in cores
+        if len(name) <= LONGEST_NAME and name not in ("", query)
+    ]
     for name, keys in asked:
         for key, *spellings in keys:
             matches = await index.named(key, limit=MOST_LOOKED_UP, spellings=spellings)

@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 
 from knowledge.index.ports import QueryTerm
 from knowledge.search.query.analysis import is_part_of_a_run, word_groups
-from knowledge.search.query.asked_words import AskedWord, asked_words
+from knowledge.search.query.asked_words import AskedWord, asked_words, words_that_ask
 from knowledge.search.query.corrections import (
     Candidate,
     Correct,
@@ -112,6 +112,10 @@ class SearchQuestion:
     """Those of these times that depend on the day of the question, each with its first and last day."""
     core: str = ""
     """The question, corrected, without stop words at both ends."""
+    asking: frozenset[str] = frozenset()
+    """Words that only ask, although they are no stop words: *make* in *how do I make tea?*"""
+    subject: str = ""
+    """Its core without such words at both ends: `tea`, where the core is `make tea`."""
     verbs: tuple[tuple[str, str], ...] = ()
     """English verbs with the particle that follows each: `turn` and `off`."""
     compares: bool = False
@@ -201,7 +205,7 @@ class Questions:
         # No page has a word that is surely misspelt, so none has the question as it was typed.
         meant = corrected or query
         verbs = {(word, one.removeprefix(word)) for word, one in joined.items()}
-        core = core_of(meant, languages.is_stop_word, verbs)
+        core, asking = core_of(meant, languages.is_stop_word, verbs), words_that_ask(meant)
         return SearchQuestion(
             content=tuple(content),
             terms=tuple(terms),
@@ -222,6 +226,8 @@ class Questions:
             times=times,
             read_by_today=read_by_today,
             core=core,
+            asking=asking,
+            subject=core_of(meant, lambda word: word in asking or languages.is_stop_word(word), verbs),
             verbs=tuple(
                 pair for pair in pairwise(wholes) if pair[1] in OPPOSITES and pair[0] in content and is_english
             ),
@@ -250,7 +256,7 @@ class Questions:
             each = list(dict.fromkeys(words))
             known = await self._index.frequencies(each)
             if gap := language_gap(query, documents, each, known=known.keys()):
-                return across(gap), gap
+                return across(gap, documents), gap
         return question_languages(query, documents), None
 
     async def _separated_verb(self, words: Sequence[str]) -> SeparatedVerb | None:

@@ -17,22 +17,8 @@ from knowledge.state.ports import ChunkRow
 SCATTERED = 0.25
 """How much of an identifier a page has that has all its parts, but not together."""
 _HOW_MANY = re.compile(r"\bhow\s+(many|much|often|long)\b", re.IGNORECASE)
-_ONLY_ASKS = (
-    re.compile(
-        r"\bhow\s+(?:do|does|can|could|should|would|to)\s+(?:(?:i|we|you|one|people)\s+)?(make|get|do|use)\b",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"\b(pages?|notes?|everything|anything|information|info)\s+(?:about|on|regarding|tagged)\b", re.IGNORECASE
-    ),
-    re.compile(r"^\W*(list|show|find|give|tell)\s+(?:me|us|all|every)\b", re.IGNORECASE),
-    re.compile(r"\bwhat\s+(?:has\s+)?(happened|happens)\b", re.IGNORECASE),
-    re.compile(r"\b(differences?|different)\s+between\b", re.IGNORECASE),
-    re.compile(r"\bwhat\s+(?:is|are|was|were|does|do|did)\b.*\b(like)\W*$", re.IGNORECASE),
-)
-"""Words by which somebody asks, and which a page that answers need not have: how do I *make* pancakes, *notes* about tea."""
 ASKING = 0.25
-"""How much of a word such a word counts."""
+"""How much of a word a word counts that only asks."""
 _NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
 
 
@@ -43,8 +29,8 @@ class CountedWords:
         known, self._asked, self._doubtful = question.known, question.asked, question.doubtful
         self._distinct = DistinctWords(question, rows)
         self._of_how_many = {word.casefold() for word in _HOW_MANY.findall(question.to_embed)}
-        asking = {word.casefold() for pattern in _ONLY_ASKS for word in pattern.findall(question.to_embed)}
-        self._asking = asking if any(word.terms[0] not in asking for word in self._asked) else set()
+        asks_for_more = any(word.terms[0] not in question.asking for word in self._asked)
+        self._asking = question.asking if asks_for_more else frozenset()
         unknown_identifiers = self._distinct.unknown_identifiers
         self._scattered = {word.terms for word in unknown_identifiers if not word.is_together_in(map(text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""

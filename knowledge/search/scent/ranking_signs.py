@@ -44,24 +44,27 @@ FEWEST_SAID = 4
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
 
 
-def signs_of(question: SearchQuestion, ranking: Ranking, *, sharing: int) -> RankingSigns:
+def signs_of(question: SearchQuestion, ranking: Ranking, *, sharing: int, aliases: Sequence[str] = ()) -> RankingSigns:
     """Return the signs of a ranking: by the texts of the pages if these are enough, otherwise with their properties."""
     if ranking.plain_rows:
-        by_texts = RankingSigns(question, _without_properties(question, ranking), sharing=sharing)
+        plain = _without_properties(question, ranking)
+        by_texts = RankingSigns(question, plain, sharing=sharing, aliases=aliases)
         if by_texts.is_sure:
             return by_texts
-    return RankingSigns(question, ranking, sharing=sharing)
+    return RankingSigns(question, ranking, sharing=sharing, aliases=aliases)
 
 
 class RankingSigns:
     """The signs of a ranking, measured once. Only `missing` depends on which chunks are shown.
 
     So a score does not depend on the limit and stays the same when an answer is continued. `sharing` pages have the name that is
-    asked for.
+    asked for, and `aliases` are those of the first page.
     """
 
-    def __init__(self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1) -> None:
-        self._question, self._ranking = question, ranking
+    def __init__(
+        self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1, aliases: Sequence[str] = ()
+    ) -> None:
+        self._question, self._ranking, self._aliases = question, ranking, aliases
         self.signs = ScentSigns(sharing=sharing)
         """Without `missing`."""
         if not ranking.ranked:
@@ -88,7 +91,10 @@ class RankingSigns:
             lead=LEAD_ALONE * coverage if is_alone else _lead(page, by_words),
             gap=GAP_ALONE * coverage if is_alone else _gap(list(by_words.values())),
             # A title that many pages have (`Weekly meeting`) tells none of them apart.
-            title=_title_match(question, counted, ranking.rows[best]) / _with_title(ranking, ranking.rows[best].title),
+            title=max(
+                _name_match(question, counted, name, ranking.rows[best].language) / _with_title(ranking, name)
+                for name in (ranking.rows[best].title, *aliases)
+            ),
             unknown=counted.unknown,
             words=counted.words,
             written=len(question.asked),
@@ -126,11 +132,13 @@ class RankingSigns:
         )
 
     def _match(self, seq: int) -> Mapping[str, float]:
-        """Return the words of the question that a chunk or the path of its page has, with the weight of the best form."""
+        """Return the words of the question that a chunk or the path or an alias of its page has, with the weight of the best form."""
         row = self._ranking.rows[seq]
         found = self._ranking.matches.get(seq)
         found = self._matcher.match(row).words if found is None else found
         folders, name = _forms_in_path(row.path, row.language)
+        if self._aliases and row.doc == self._ranking.rows[self._ranking.ranked[0]].doc:
+            name |= terms_in_name(" ".join(self._aliases), row.language)
         in_path = {
             word: 1.0 if not name.isdisjoint(forms) else OF_FOLDER
             for word, forms in self._forms.items()
@@ -189,8 +197,8 @@ def _neighbours(question: SearchQuestion, ranking: Ranking, best: int) -> float:
 
 
 def _with_title(ranking: Ranking, title: str) -> int:
-    """Return how many of the pages that were found have the title."""
-    return len({row.doc for row in ranking.rows.values() if row.title == title})
+    """Return how many of the pages that were found have the title, at least 1."""
+    return len({row.doc for row in ranking.rows.values() if row.title == title}) or 1
 
 
 def _has_similar_name(question: SearchQuestion, row: ChunkRow) -> bool:
@@ -239,15 +247,15 @@ def _gap(scores: Sequence[float]) -> float:
     return (scores[0] - scores[min(BEHIND, len(scores) - 1)]) / scores[0]
 
 
-def _title_match(question: SearchQuestion, counted: CountedWords, row: ChunkRow) -> float:
-    """Return the harmonic mean of two shares: of the title's words that are asked for, and of the question's words, by rarity, in it.
+def _name_match(question: SearchQuestion, counted: CountedWords, name: str, language: str) -> float:
+    """Return the harmonic mean of two shares: of the name's words that are asked for, and of the question's words, by rarity, in it.
 
     The first alone would let a page called *Configuration* answer every question that has this word.
     """
     title = [
-        {stem(word, index_language(row.language)), beginning(word, row.language)}
-        for word in words(row.title)
-        if not is_stop_word(word, (row.language,))
+        {stem(word, index_language(language)), beginning(word, language)}
+        for word in words(name)
+        if not is_stop_word(word, (language,))
     ]
     forms = {
         term.word: {form for form, _ in term.alternatives}

@@ -771,3 +771,25 @@ async def test_a_page_of_many_similar_sections_hides_no_other_page(tmp_path: Pat
     assert len({hit.path for hit in answer.hits}) == len(answer.hits) - 1 > 4
     inside = await base.finder.search("connection timeout", path="reference.md", limit=10)
     assert len(inside.hits) == 10
+
+
+async def test_the_only_page_in_the_language_of_the_question_is_found_by_its_words(tmp_path: Path) -> None:
+    english = {
+        f"n{n}.md": f"# Note {n}\n\nWe talked about the garden and number {n}, then tea was served.\n"
+        for n in range(30)
+    }
+    german = "# Steuererklärung\n\nDie Abgabe ist bis zum 31. Juli fällig.\n"
+    base = Base(write(tmp_path, {**english, "tax.md": german}))
+    await base.index_all()
+    answer = await base.finder.search("Wann ist die Steuererklärung fällig?")
+    assert answer.hits[0].path == "tax.md"
+    assert "no hit has" not in answer.scent.reason
+
+
+async def test_pages_are_ranked_without_a_layout_as_they_are_searched(base: Base) -> None:
+    """Lone surrogates and tags in another case reach `search` as well."""
+    assert await base.finder.ranked_pages("deploy \ud800", most=3) == await base.finder.ranked_pages("deploy ?", most=3)
+    assert await base.finder.sections_like("deploy \ud800", "") == await base.finder.sections_like("deploy ?", "")
+    tag = next(iter((await base.index.tags(limit=1))))[0]
+    found = await base.finder.ranked_pages("deploy", filters=Filters(tags=(tag.upper(),)), most=3)
+    assert found == await base.finder.ranked_pages("deploy", filters=Filters(tags=(tag,)), most=3) != []

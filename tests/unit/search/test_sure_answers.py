@@ -29,6 +29,9 @@ PAGES = {
     "travel/kyoto.md": "# Nights\n\nFour nights in Kyoto are booked.\n",
     "dach.md": "# Schlechtwetter\n\nDie Dacharbeiten und das Handy ruhen, wenn es zu heiß ist oder stürmt.\n",
     "books/piranesi.md": "---\nauthor: Susanna Clarke\nrating: 5\n---\nA house with endless halls, tides and statues.\n",
+    "food/pancakes.md": "---\naliases: [flapjacks]\n---\n# Pancakes\n\nWhisk flour, eggs and milk, and fry them in butter.\n",
+    "net.md": "---\naliases: [wireless]\n---\n# Router\n\nIts password is on the fridge.\n",
+    "auftakttreffen.md": "# Notizen\n\nWir haben beim Treffen alle Aufgaben verteilt.\n",
     "lunch.md": "# Lunch\n\nLunch is served at noon in the garden.\n",
 }
 
@@ -78,6 +81,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("webhook event object.copied", "events.md", "partial"),
         ("how many nights in Kyoto", "travel/kyoto.md", "sufficient"),
         ("turn on two-factor sign-in", "login.md", "sufficient"),
+        ("how do I make flapjacks", "food/pancakes.md", "partial"),
+        ("flapjakcs", "food/pancakes.md", "partial"),
+        ("wireless password", "net.md", "partial"),
+        ("Aufgaben vom Auftakttreffen", "auftakttreffen.md", "partial"),
         ("turn off two-factor sign-in", "login.md", "partial"),
     ],
 )
@@ -87,6 +94,12 @@ async def test_a_code_a_name_a_date_or_an_opposite_that_the_page_lacks_is_not_su
     await base.index_all()
     answer = await base.finder.search(query)
     assert (answer.hits[0].path, answer.scent.level) == (path, level), answer.scent.reason
+
+
+@pytest.mark.parametrize("query", ["how do I make flapjacks", "wireless password", "Aufgaben vom Auftakttreffen"])
+async def test_a_word_that_only_an_alias_or_a_file_name_has_is_not_missing(base: Base, query: str) -> None:
+    await base.index_all()
+    assert "no hit has" not in (await base.finder.search(query)).scent.reason
 
 
 @pytest.mark.parametrize(
