@@ -41,7 +41,7 @@ from knowledge.search.query.place_names import NamedPlaces, Places, TaggedPages,
 from knowledge.search.query.question import Questions, SearchQuestion
 from knowledge.search.ranking.answer_parts import cursor_behind, key_of, marks_in, unseen
 from knowledge.search.ranking.explanation import MOST_EXPLAINED, Explainer, characters, fitted
-from knowledge.search.ranking.newest_page import find_newest
+from knowledge.search.ranking.page_series import find_of_series
 from knowledge.search.ranking.ranker import DEPTH, Engines, Ranker, Ranking, SearchScope
 from knowledge.search.ranking.weights import RankingWeights, WeightsOf, default_weights
 from knowledge.search.rerank.order import Reranking
@@ -322,18 +322,23 @@ class Finder:
     async def _with_meant_first(
         self, question: SearchQuestion, ranking: Ranking, scope: SearchScope, places: NamedPlaces, *, named: bool
     ) -> Ranking:
-        """Return `ranking` with the page first that the question is about: one that it names, or the newest of several.
+        """Return `ranking` with the page first that the question is about: one that it names, or the newest or first of several.
 
         `named` if a page or section has the question as its name.
         """
         if places.target is not None:
             is_page = places.target.kind == "document"
             return await self._put_first(places.target.path, ranking, scope, named=True) if is_page else ranking
-        newest = "" if named else await find_newest(self._index, question, ranking, place=scope.filters.path)
-        return await self._put_first(newest, ranking, scope) if newest else ranking
+        found = None if named else await find_of_series(self._index, question, ranking, place=scope.filters.path)
+        return await self._put_first(found.path, ranking, scope, which=found.which) if found else ranking
 
-    async def _put_first(self, path: str, ranking: Ranking, scope: SearchScope, *, named: bool = False) -> Ranking:
-        """Return `ranking` with the page at `path` put first unless `scope` excludes it; `named` if the question names it."""
+    async def _put_first(
+        self, path: str, ranking: Ranking, scope: SearchScope, *, named: bool = False, which: str = ""
+    ) -> Ranking:
+        """Return `ranking` with the page at `path` put first unless `scope` excludes it.
+
+        `named` if the question names it; `which` if it asks for that one of a series.
+        """
         seq = next((seq for seq in ranking.ranked if ranking.rows[seq].path == path), None)
         rows = ranking.rows
         if seq is None:
@@ -349,7 +354,8 @@ class Finder:
             rows=rows,
             scores={**ranking.scores, seq: 1.0},
             exact=ranking.exact | {seq} if named else ranking.exact,
-            newest=None if named else seq,
+            of_series=None if named else seq,
+            which=which,
         )
 
     async def _ranked(

@@ -56,7 +56,7 @@ async def find_mentions(
 ) -> Mentioned:
     """Return the documents, among `docs` unless that is None, that `query` names.
 
-    It names them by a word and a number, by all that is left of it without words that only ask at both ends, or by the time that they are of.
+    It names them by a word and a number, by all that is left without words that only ask at both ends, or by their time.
     """
     found: set[int] = set()
     said: set[str] = set()

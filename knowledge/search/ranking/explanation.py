@@ -29,7 +29,7 @@ MOST_LISTED, MOST_LISTED_BY_SERVER = 10_000, 1_000
 """Results requested for each word alone, so that the explained hits are among them."""
 DIGITS = 4
 EXACT, PRESENT, NEIGHBOURS, VERBATIM = "exact name", "words present", "neighbours", "as written"
-NEWEST = "newest page"
+OF_SERIES = "page of a series"
 MENTIONED = "mentioned"
 BY_WORDS, BY_MEANING = "place by words", "place by meaning"
 RERANKED = "place by reranker"
@@ -215,8 +215,8 @@ class Explainer:
     def parts(self, seq: int) -> dict[str, float]:
         """Return what each part added to the rank score of a chunk, without zeros. The parts add up to the score."""
         ranking, trace = self._ranking, self._ranking.trace
-        if seq == ranking.newest:
-            return {NEWEST: 1.0}
+        if seq == ranking.of_series:
+            return {OF_SERIES: 1.0}
         if seq in ranking.exact or trace is None:
             return {EXACT: 1.0} if seq in ranking.exact else {}
         if trace.signals is not None:
@@ -343,8 +343,8 @@ class Explainer:
         path, score, theirs = rows[next_].path, scores.get(next_, 0.0), self.parts(next_)
         if seq in self._ranking.exact:
             return f"above {path} because its name matches the question"
-        if seq == self._ranking.newest:
-            return f"above {path} because, judging by the file names, it is the newest such page"
+        if seq == self._ranking.of_series:
+            return f"above {path} because, judging by the file names, it is the {self._ranking.which} such page"
         ahead = {part: value - theirs.get(part, 0.0) for part, value in one.parts.items()}
         best = next(best for best in self._ranking.ranked if rows[best].doc == rows[seq].doc)
         if best != seq:
@@ -394,7 +394,7 @@ def _plain(part: str) -> str:
         BY_WORDS: "its place by words",
         BY_MEANING: "its place by meaning",
         EXACT: "its name, which matches the question",
-        NEWEST: "its file name, by which it is the newest such page",
+        OF_SERIES: "its file name, by which it is the page of a series that was asked for",
         RERANKED: "its place in the order of the reranker",
     }[part]
 

@@ -146,8 +146,10 @@ class Ranking:
     """Those chunks that come first because the question mentions their page."""
     mentioned_docs: frozenset[int] = frozenset()
     """The documents that the question mentions, whether they come first or not."""
-    newest: int | None = None
-    """The chunk that was put first because its page is the newest one that the question may mean."""
+    of_series: int | None = None
+    """The chunk that was put first because its page is the newest, the first or so of a series, as the question asks."""
+    which: str = ""
+    """Which one of the series: "newest", "first"."""
     plain_rows: Mapping[int, ChunkRow] = field(default_factory=dict)
     """The rows, without properties, of chunks that were found by them. In `rows`, their text ends with the properties."""
     reranker: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from statistics import fmean
 
 from knowledge.search.query.analysis import is_stop_word
@@ -23,14 +24,19 @@ _NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
 
 
 class CountedWords:
-    """The words of a question as the verdict counts them for the first page, with their rarity; `rows` are that page's passages."""
+    """The words of a question as the verdict counts them for the first page, with their rarity; `rows` are that page's passages.
 
-    def __init__(self, question: SearchQuestion, rows: Sequence[ChunkRow]) -> None:
+    `answered` are words that only ask for what the page is, such as *latest*.
+    """
+
+    def __init__(
+        self, question: SearchQuestion, rows: Sequence[ChunkRow], answered: AbstractSet[str] = frozenset()
+    ) -> None:
         known, self._asked, self._doubtful = question.known, question.asked, question.doubtful
         self._distinct = DistinctWords(question, rows)
         self._of_how_many = {word.casefold() for word in _HOW_MANY.findall(question.to_embed)}
-        asks_for_more = any(word.terms[0] not in question.asking for word in self._asked)
-        self._asking = question.asking if asks_for_more else frozenset()
+        asking = question.asking | answered
+        self._asking = asking if any(word.terms[0] not in asking for word in self._asked) else frozenset()
         unknown_identifiers = self._distinct.unknown_identifiers
         self._scattered = {word.terms for word in unknown_identifiers if not word.is_together_in(map(text_of, rows))}
         """Identifiers that no page has, of which the page has no more than the parts, here and there: it is about other things."""

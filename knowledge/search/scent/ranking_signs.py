@@ -21,6 +21,7 @@ from knowledge.search.query.analysis import (
 )
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
+from knowledge.search.ranking.page_series import series_words
 from knowledge.search.ranking.ranker import Ranking
 from knowledge.search.scent.counted_words import CountedWords
 from knowledge.search.scent.distinct_words import text_of
@@ -73,7 +74,9 @@ class RankingSigns:
         best = first[0]
         page = ranking.rows[best].doc
         of_page = [seq for seq in first if ranking.rows[seq].doc == page]
-        counted = self._counted = CountedWords(question, [ranking.rows[seq] for seq in of_page])
+        # Its file name answers which one it is.
+        answered = series_words(question) if best == ranking.of_series else frozenset[str]()
+        counted = self._counted = CountedWords(question, [ranking.rows[seq] for seq in of_page], answered)
         # A server's order is not boosted, so its chunks were not searched for words yet.
         matches = [self._match(seq) for seq in of_page]
         by_words, by_meaning = (_best_by_page(found) for found in (ranking.keyword, ranking.vectors))
@@ -107,7 +110,7 @@ class RankingSigns:
             similar=tuple(dict.fromkeys(other for near in question.doubtful.values() for other in near[:1])),
             is_similar_name=_has_similar_name(question, ranking.rows[best]),
             is_mentioned=best in ranking.mentioned,
-            is_newest=best == ranking.newest,
+            which_of_series=ranking.which if best == ranking.of_series else "",
             names_another=bool(ranking.mentioned_docs) and page not in ranking.mentioned_docs,
             compares=question.compares,
             lacks_distinct_word=counted.lacks_distinct_word(matches),

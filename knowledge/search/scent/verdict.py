@@ -98,7 +98,7 @@ def score_of(signs: ScentSigns) -> float:
     # Pages that have the only word of a question, or a few of its words aside from their subject, may be about anything. If another
     # page has as much of the words, it may be that one.
     is_level = signs.by_both and signs.lead <= LEVEL
-    is_elsewhere = signs.names_another or signs.lacks_distinct_word or signs.compares or signs.is_newest
+    is_elsewhere = signs.names_another or signs.lacks_distinct_word or signs.compares or signs.which_of_series
     # Properties often describe something else on the page: `referred_by: Bjarne Moe` beside an email address.
     is_unsure = (
         signs.is_stub
@@ -111,7 +111,7 @@ def score_of(signs: ScentSigns) -> float:
     # That all words are on one page speaks for it, even if others come near, and so does that it has most of them and both engines
     # rank it first. A page with few words of a short question may be about something else, and one with none has only its nearness in
     # meaning to speak for it.
-    is_named = signs.is_similar_name or signs.is_mentioned or signs.is_newest
+    is_named = signs.is_similar_name or signs.is_mentioned or signs.which_of_series
     is_best_by_all = signs.by_both and signs.agreement == 1 and signs.coverage >= HALF
     least = LOST_BELOW if signs.coverage >= FULL or is_best_by_all or is_named else 0.0
     return round(max(least, min(chance(signs), most)), DIGITS)
@@ -244,8 +244,8 @@ def _comparisons(signs: ScentSigns, level: ScentLevel) -> Iterator[str]:
     """Yield how much of the question the best page has, compared with other pages and by both engines."""
     if signs.is_mentioned or signs.names_another:
         yield f"the question names {'the best' if signs.is_mentioned else 'another'} page"
-    if signs.is_newest:
-        yield "judging by the file names, this is the newest such page"
+    if signs.which_of_series:
+        yield f"judging by the file names, this is the {signs.which_of_series} such page"
     if signs.compares:
         yield "the question asks for two things"
     yield from _coverage_of(signs)

@@ -18,7 +18,7 @@ PARTS: Mapping[str, str] = {
     "neighbours": "Words that are neighbours in the question, too",
     "as written": "The question as it was written",
     "mentioned": "The question names its page",
-    "newest page": "The newest such page, by its file name",
+    "page of a series": "The newest or first such page, by its file name",
     "place by words": "Place in the list by words",
     "place by meaning": "Place in the list by meaning",
     "place by reranker": "Place given by the reranker",

@@ -790,6 +790,6 @@ async def test_pages_are_ranked_without_a_layout_as_they_are_searched(base: Base
     """Lone surrogates and tags in another case reach `search` as well."""
     assert await base.finder.ranked_pages("deploy \ud800", most=3) == await base.finder.ranked_pages("deploy ?", most=3)
     assert await base.finder.sections_like("deploy \ud800", "") == await base.finder.sections_like("deploy ?", "")
-    tag = next(iter((await base.index.tags(limit=1))))[0]
+    tag = next(iter(await base.index.tags(limit=1)))[0]
     found = await base.finder.ranked_pages("deploy", filters=Filters(tags=(tag.upper(),)), most=3)
     assert found == await base.finder.ranked_pages("deploy", filters=Filters(tags=(tag,)), most=3) != []

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.search.ranking.newest_page import newest_of
+from knowledge.search.ranking.page_series import newest_of
 from tests.support.knowledge_bases.folders import write
 from tests.unit.search.test_finder import Base
 
@@ -48,6 +48,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
         ("last daily note", "daily/2026-10-13.md"),
         ("newest minutes", "minutes/2026/2026-09-08.md"),
         ("latest polarisation curve", "lab/2026-05-01-polarisation.md"),
+        ("last board meeting of 2025", "minutes/2025/2025-11-04.md"),
+        ("last board meeting in May", "minutes/2026/2026-05-12.md"),
     ],
 )
 async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in_its_name(
@@ -67,7 +69,6 @@ async def test_a_question_for_the_newest_page_finds_it_by_the_date_or_version_in
         "last note of the day",
         "last Sunday of September",
         "latest board meeting about the roof",
-        "last board meeting of 2025",
         "last board meeting before the fee",
         "at last a board meeting",
         "lastBoardMeeting",
@@ -78,11 +79,39 @@ async def test_a_question_that_says_more_is_not_answered_by_a_name(base: Base, q
     assert "newest such page" not in (await base.finder.search(query)).scent.reason
 
 
+@pytest.mark.parametrize(
+    ("query", "path", "which"),
+    [
+        ("first board meeting", "minutes/2025/2025-11-04.md", "first"),
+        ("second board meeting of 2026", "minutes/2026/2026-05-12.md", "second"),
+        ("third polarisation curve", "lab/2026-05-01-polarisation.md", "third"),
+        ("erstes Board Meeting 2026", "minutes/2026/2026-02-03.md", "first"),
+        ("first release", "changelog/4.9.3.md", "first"),
+    ],
+)
+async def test_a_question_for_a_place_in_a_series_finds_that_page(
+    base: Base, query: str, path: str, which: str
+) -> None:
+    await base.index_all()
+    answer = await base.finder.search(query)
+    assert answer.hits[0].path == path
+    assert f"the {which} such page" in answer.scent.reason
+    assert repr(query.split(maxsplit=1)[0]) not in answer.scent.reason, "it is not missing"
+
+
+@pytest.mark.parametrize(
+    "query", ["fourth polarisation curve", "first aid", "second hand leak", "first letters of the program"]
+)
+async def test_a_place_that_no_series_has_is_only_words(base: Base, query: str) -> None:
+    await base.index_all()
+    assert "such page" not in (await base.finder.search(query)).scent.reason
+
+
 async def test_a_newest_page_that_no_engine_ranked_is_explained(base: Base) -> None:
     await base.index_all()
     answer = await base.finder.search("latest board meeting", explain=True)
     assert answer.explanation is not None
-    assert "newest page" in str(answer.explanation)
+    assert "page of a series" in str(answer.explanation)
 
 
 async def test_a_continued_answer_neither_repeats_nor_skips_the_newest_page(base: Base) -> None:
@@ -119,6 +148,8 @@ async def test_filters_leave_the_newest_page_out(base: Base) -> None:
         (["2026-03 phone.md", "2026-03 rent.md", "2026-02 rent.md"], ""),
         (["9.md", "10.md", "11.md"], ""),
         (["guide 1.md", "how to.md", "faq.md", "setup.md"], ""),
+        (["2026-01-05 a.md", "2026-02-05 b.md"], "2026-02-05 b.md"),
+        (["v1.0.md", "v1.1.md"], ""),
         ([], ""),
     ],
 )

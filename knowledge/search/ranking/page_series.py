@@ -1,0 +1,245 @@
+"""Finds the newest, the first or the second of several pages with a date, a version or a number in their names: *latest release*."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from knowledge.pages.paths import parent, within, without_suffix
+from knowledge.search.query.analysis import terms_in_name, words
+from knowledge.search.query.days import days_shown_in
+from knowledge.search.query.question import SearchQuestion
+from knowledge.search.ranking.ranker import Ranking
+from knowledge.state.ports import DocumentRecord, Filters, IndexStore
+
+BEST_PAGES = 4
+"""The first pages of an answer: the folder of the first of them, and one that most of them are in, are looked at."""
+MOST_OF_THEM = 3
+FEWEST_DATED, FEWEST = 2, 3
+"""Pages with a date, or with a version or number, in their name that a folder must have."""
+MOST_PAGES = 20_000
+"""Of a folder with more pages none is looked for."""
+MOST_FOLDERS, MOST_COMPARED = 3, 1_000
+"""The most folders of which only some pages may be the series, and the most pages of each."""
+NEWEST = -1
+_NEWEST = frozenset((
+    "latest", "newest", "last", "neueste", "neuester", "neuestes", "neuesten", "letzte", "letzter", "letztes", "letzten",
+    "dernier", "dernière", "derniers", "dernières", "último", "última", "últimos", "últimas", "ultimo", "ultima", "ultimi",
+    "ultime", "nieuwste", "laatste", "ostatni", "ostatnia", "ostatnie", "ostatnią", "senaste", "последний", "последняя",
+    "последнее", "последние", "последнюю",
+))  # fmt: skip
+_ORDINALS = (
+    (
+        "first",
+        "1st",
+        "erste",
+        "erster",
+        "erstes",
+        "ersten",
+        "premier",
+        "première",
+        "primer",
+        "primera",
+        "primo",
+        "prima",
+    ),
+    (
+        "second",
+        "2nd",
+        "zweite",
+        "zweiter",
+        "zweites",
+        "zweiten",
+        "deuxième",
+        "segundo",
+        "segunda",
+        "secondo",
+        "seconda",
+    ),
+    ("third", "3rd", "dritte", "dritter", "drittes", "dritten", "troisième", "tercer", "tercera", "terzo", "terza"),
+    ("fourth", "4th", "vierte", "vierter", "viertes", "vierten", "quatrième", "cuarto", "cuarta", "quarto", "quarta"),
+)
+_PLACES = {
+    **dict.fromkeys(_NEWEST, NEWEST),
+    **{word: place for place, words_ in enumerate(_ORDINALS) for word in words_},
+}
+_WHICH = {NEWEST: "newest", **{place: words_[0] for place, words_ in enumerate(_ORDINALS)}}
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_YEARS = frozenset({"year", "jahr", "année", "año", "anno"})
+_MOST_RECENT = re.compile(r"\bmost recent\b", re.IGNORECASE)
+_OTHER_SENSE = re.compile(
+    r"\b(?:at last|last\s+(?:but|names?|week|month|year|night|time|one)|to last|not the last|before|after|since)\b",
+    re.IGNORECASE,
+)
+_VERSION = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)(?![\w.]*\d)")
+_NUMBER = re.compile(r"^(?!\d+$)(?:[^\W\d_]+[-_ ])?(\d+)(?!\d)")
+"""The number of a page, such as `adr-0014` or `0014-use-queues`; a name that is only a number says nothing."""
+_DIGITS = re.compile(r"\d+")
+_NO_MEMBER = re.compile(r"template|vorlage|modèle|plantilla|modello|index|readme", re.IGNORECASE)
+_OF_ANY_PAGE = frozenset((
+    "note", "notes", "page", "pages", "entry", "file", "document", "notiz", "eintrag", "seite", "nota", "página", "fiche", "pagina",
+))  # fmt: skip
+"""Words for any page, which its name need not have if they end the question: *last daily note*."""
+_MARKS = "?!.,:;\"'()"
+_OF_A_PERIOD = re.compile(r"[\d-]+")
+"""The name of a folder for a year or a month."""
+
+
+class PageOfSeries(NamedTuple):
+    """The page that a question asks for, and which of its series it is: "newest", "first", "second", "third" or "fourth"."""
+
+    path: str
+    which: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which page of a series a question asks for (-1: the newest, 0: the first), in which year, and the terms of each other word."""
+
+    place: int
+    year: str
+    others: Sequence[Collection[str]]
+
+
+async def find_of_series(
+    index: IndexStore, question: SearchQuestion, ranking: Ranking, *, place: str = ""
+) -> PageOfSeries | None:
+    """Return the page, below `place`, of the series that a question is about; None if it asks for no place in one.
+
+    A series are the pages of a folder: that of the first page, one from which most of the best pages are, or one of a page whose name
+    has words of the question. The page must have all other words of the question in its title or path: the *latest minutes about
+    hiring* are not told by a name, unless names speak of hiring.
+    """
+    asked = _asked(question)
+    if asked is None:
+        return None
+    best = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:BEST_PAGES]
+    folders = [_folder_of(path) for path in best]
+    common = [folder for folder in folders if folders.count(folder) >= MOST_OF_THEM]
+    named = await _pages_by_name(index, ranking)
+    candidates = list(dict.fromkeys((*folders[:1], *common, *(_folder_of(page.path) for page in named))))
+    dated = {doc for docs in question.times.values() for doc in docs}
+    if asked.place == NEWEST and not asked.year and not dated:
+        for folder in candidates:
+            paths = await index.paths(prefix=f"{folder}/" if folder else "", limit=MOST_PAGES)
+            newest = newest_of(path for path in paths if within(path, folder) and within(path, place))
+            page = await index.document(newest) if newest and len(paths) < MOST_PAGES else None
+            if page is not None and _has_all(asked.others, page):
+                return PageOfSeries(page.path, _WHICH[NEWEST])
+    # Or of some in the folder: the latest *polarisation curve* among logs of all kinds, the second meeting *with Ann*.
+    for folder in candidates[:MOST_FOLDERS]:
+        docs = await index.select(Filters(path=folder))
+        if docs is None or not 0 < len(docs) <= MOST_COMPARED:
+            continue
+        records = (await index.records(docs)).items()
+        members = {page.path: doc for doc, page in records if within(page.path, place)}
+        fitting = {page.path for _, page in records if _has_all(asked.others, page)}
+        ordered = [
+            (key, path)
+            for key, path in in_order(members)
+            if path in fitting
+            and (not dated or members[path] in dated)
+            and (not asked.year or key[0] == int(asked.year))
+        ]
+        if found := _nth(ordered, asked.place):
+            return PageOfSeries(found, _WHICH[asked.place])
+    return None
+
+
+async def _pages_by_name(index: IndexStore, ranking: Ranking) -> Sequence[DocumentRecord]:
+    """Return the pages whose names have words of the question, best first: for *latest daily note* those in `daily`."""
+    scores = ranking.signals.names if ranking.signals else {}
+    records = await index.records(set(scores)) if scores else {}
+    return [records[doc] for doc in sorted(scores, key=lambda doc: -scores[doc]) if doc in records]
+
+
+def series_words(question: SearchQuestion) -> frozenset[str]:
+    """Return the words of a question, case-folded, that may say which page of a series it asks for."""
+    # Not by `words`: `lastRegisteredEmail` asks for nothing.
+    written = _MOST_RECENT.sub(" latest ", question.to_embed)
+    for time in question.times:
+        written = written.replace(time, " ")
+    if _OTHER_SENSE.search(written):
+        return frozenset()
+    return frozenset(word.strip(_MARKS).casefold() for word in written.split()) & _PLACES.keys()
+
+
+def _asked(question: SearchQuestion) -> _Asked | None:
+    """Return which page of a series is asked for; None if none is, or if nothing is left that tells the series."""
+    which = series_words(question)
+    # A date that no page is of says something else.
+    if not which or (question.days and not question.times):
+        return None
+    left_out = which | {"recent"} | {word for time in question.times for word in words(time)}
+    terms = [term for term in question.terms if term.word not in left_out and term.word not in question.times]
+    years = [term.word for term in terms if _YEAR.fullmatch(term.word)]
+    if years:
+        terms = [term for term in terms if term.word not in (*years, *_YEARS)]
+    # Not the *last page of the contract*, which is no page here.
+    if len(terms) > 1 and terms[-1].word in _OF_ANY_PAGE:
+        written = question.to_embed.strip(_MARKS).casefold()
+        terms = terms[:-1] if written.endswith(terms[-1].word) else terms
+    if not terms or len(years) > 1:
+        return None
+    others = [{form for form, _ in term.alternatives if form} for term in terms]
+    return _Asked(_PLACES[min(which, key=lambda word: _PLACES[word])], "".join(years), others)
+
+
+def newest_of(paths: Iterable[str]) -> str:
+    """Return the path whose file name has the latest date; without dates, the highest version or number; "" if that is not clear."""
+    return _nth(in_order(paths), NEWEST)
+
+
+def in_order(paths: Iterable[str]) -> Sequence[tuple[Sequence[int], str]]:
+    """Return the paths whose file names have a date, or else a version or a number, each behind it, in that order.
+
+    Returns none if few names have one, or folders for years or months have names without a year.
+    """
+    names = {path: without_suffix(path.rpartition("/")[2]) for path in paths}
+    names = {path: name for path, name in names.items() if not _NO_MEMBER.search(name)}
+    for key_of, fewest in ((_date_of, FEWEST_DATED), (_version_of, FEWEST), (_number_of, FEWEST)):
+        found = [(key, path) for path, name in names.items() if (key := key_of(name))]
+        if len(found) >= fewest and 2 * len(found) > len(names):
+            lacks_year = key_of is not _date_of and any(
+                _OF_A_PERIOD.fullmatch(part) for _, path in found for part in parent(path).split("/")
+            )
+            return [] if lacks_year else sorted(found)
+    return []
+
+
+def _nth(ordered: Sequence[tuple[Sequence[int], str]], place: int) -> str:
+    """Return the path at that place, or "" if there is none or another one has the same date, version or number."""
+    if not -len(ordered) <= place < len(ordered):
+        return ""
+    key, path = ordered[place]
+    return path if sum(key == other for other, _ in ordered) == 1 else ""
+
+
+def _date_of(name: str) -> list[int]:
+    """Return the latest day in a name; a month counts as its last day."""
+    return [int(part) for part in max(days_shown_in([name]), default="").split("-") if part]
+
+
+def _version_of(name: str) -> list[int]:
+    said = _VERSION.search(name)
+    return [int(part) for part in said[1].split(".")] if said else []
+
+
+def _number_of(name: str) -> list[int]:
+    """Return all numbers of a name that begins with one: `INV-2026-10` comes after `INV-2026-9`."""
+    return [int(digits) for digits in _DIGITS.findall(name)] if _NUMBER.search(name) else []
+
+
+def _folder_of(path: str) -> str:
+    """Return the folder of a page; above folders for a year or a month."""
+    folder = parent(path)
+    while folder and _OF_A_PERIOD.fullmatch(folder.rpartition("/")[2]):
+        folder = parent(folder)
+    return folder
+
+
+def _has_all(asked: Iterable[Collection[str]], page: DocumentRecord) -> bool:
+    there = terms_in_name(f"{page.path} {page.title}", page.language)
+    return all(not there.isdisjoint(forms) for forms in asked)
