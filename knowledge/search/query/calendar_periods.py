@@ -36,7 +36,7 @@ _NAMED_QUARTER = re.compile(
 _LATEST_FIRST = YEARS[::-1]
 
 
-class Named(NamedTuple):
+class NamedTime(NamedTuple):
     """A time as a text writes it: where its first and last characters are, and the periods that it may be."""
 
     start: int
@@ -44,31 +44,31 @@ class Named(NamedTuple):
     periods: Sequence[Period]
 
 
-def days_by_number(text: str) -> Iterator[Named]:
+def days_by_number(text: str) -> Iterator[NamedTime]:
     """Yield the days that are written with the year first, without words."""
     for found in _DAY.finditer(text):
         day = f"{found[1]}-{found[3]}-{found[4]}"
-        yield Named(found.start(), found.end(), [Period(day, day)])
+        yield NamedTime(found.start(), found.end(), [Period(day, day)])
 
 
-def months_by_number(text: str) -> Iterator[Named]:
+def months_by_number(text: str) -> Iterator[NamedTime]:
     """Yield the months that are written with the year first, without words."""
     for found in _MONTH.finditer(text):
-        yield Named(found.start(), found.end(), [month(int(found[1]), int(found[2]))])
+        yield NamedTime(found.start(), found.end(), [month(int(found[1]), int(found[2]))])
 
 
-def weeks_and_quarters(text: str) -> Iterator[Named]:
+def weeks_and_quarters(text: str) -> Iterator[NamedTime]:
     """Yield the calendar weeks (ISO 8601) and quarters; without a year they are of any year, the latest first."""
     for found in _WEEK.finditer(text):
         year, number = found[1] or found[4], int(found[2] or found[3])
         if periods := of_years(year, partial(_week, number=number)):
-            yield Named(found.start(), found.end(), periods)
+            yield NamedTime(found.start(), found.end(), periods)
     for found in _QUARTER.finditer(text):
         year, number = found[1] or found[4] or found[6], int(found[2] or found[3] or found[5])
-        yield Named(found.start(), found.end(), of_years(year, partial(quarter, number=number)))
+        yield NamedTime(found.start(), found.end(), of_years(year, partial(quarter, number=number)))
     for found in _NAMED_QUARTER.finditer(text):
         number = next(at for at in range(1, 5) if found[at])
-        yield Named(found.start(), found.end(), of_years(found[5], partial(quarter, number=number)))
+        yield NamedTime(found.start(), found.end(), of_years(found[5], partial(quarter, number=number)))
 
 
 def of_years(year: str | None, period: Callable[[int], Period | None]) -> list[Period]:

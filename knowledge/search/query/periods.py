@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from knowledge.search.query.calendar_periods import (
     YEAR,
-    Named,
+    NamedTime,
     between,
     days_by_number,
     month,
@@ -104,16 +104,16 @@ def periods_in(
     return [AskedPeriod(query[named.start : named.end], tuple(named.periods), named not in read) for named in every]
 
 
-def _apart(names: Sequence[Named]) -> list[Named]:
+def _apart(names: Sequence[NamedTime]) -> list[NamedTime]:
     """Return those that do not overlap an earlier one, by their place in the question."""
-    found: list[Named] = []
+    found: list[NamedTime] = []
     for named in names:
         if all(named.end <= other.start or named.start >= other.end for other in found):
             found.append(named)
     return sorted(found, key=lambda named: named.start)
 
 
-def _dates(query: str, days: Mapping[str, Sequence[str]]) -> Iterator[Named]:
+def _dates(query: str, days: Mapping[str, Sequence[str]]) -> Iterator[NamedTime]:
     for written, said in days.items():
         if (start := query.find(written)) < 0:
             continue
@@ -122,30 +122,30 @@ def _dates(query: str, days: Mapping[str, Sequence[str]]) -> Iterator[Named]:
             periods = [month(year, number)]
         else:
             periods = [Period(day, day) for day in sorted(said, reverse=is_of_any_year(said))]
-        yield Named(start, start + len(written), periods)
+        yield NamedTime(start, start + len(written), periods)
 
 
-def _ranges(query: str, dates: Sequence[Named]) -> Iterator[Named]:
+def _ranges(query: str, dates: Sequence[NamedTime]) -> Iterator[NamedTime]:
     """Yield the times from one date to the next, and those of which only one end has a month."""
     for first, last in pairwise(dates):
         link = query[first.end : last.start]
         before = _BETWEEN_BEFORE.search(query[: first.start])
         if _TO_DATE.fullmatch(link) or (_AND_DATE.fullmatch(link) and before):
-            yield Named(before.start() if before else first.start, last.end, _joined(first.periods, last.periods))
+            yield NamedTime(before.start() if before else first.start, last.end, _joined(first.periods, last.periods))
     for named in dates:
         begins_with_day = query[named.start].isdigit()
         if begins_with_day and (before := _FROM_DAY.search(query[: named.start])):
             periods = [Period(_same_month(day, before[1] or before[2]), day) for _, day in named.periods]
             if _in_order(periods):
-                yield Named(before.start(), named.end, periods)
+                yield NamedTime(before.start(), named.end, periods)
         elif not begins_with_day and _is_a_day(named) and (behind := _TO_DAY.match(query, named.end)):
             periods = [Period(day, _same_month(day, behind[1])) for day, _ in named.periods]
             periods = [one for one in periods if one.first.startswith(behind[2] or "")]
             if _in_order(periods):
-                yield Named(named.start, behind.end(), periods)
+                yield NamedTime(named.start, behind.end(), periods)
 
 
-def _is_a_day(named: Named) -> bool:
+def _is_a_day(named: NamedTime) -> bool:
     return named.periods[0].first == named.periods[0].last
 
 
@@ -166,31 +166,31 @@ def _joined(first: Sequence[Period], last: Sequence[Period]) -> list[Period]:
     return [Period(*pair) for pair in pairs if pair[0] <= pair[1]] or [*last]
 
 
-def _months(query: str) -> Iterator[Named]:
+def _months(query: str) -> Iterator[NamedTime]:
     """Yield the months without a day and a year."""
     for found, number in _names_of_months(query):
         if found[0].casefold() not in _MAY_BE_OTHER_WORDS or _BEFORE_MONTH.search(query[: found.start()]):
-            yield Named(found.start(), found.end(), of_years(None, partial(month, number=number)))
+            yield NamedTime(found.start(), found.end(), of_years(None, partial(month, number=number)))
 
 
-def _parts_of_months(query: str) -> Iterator[Named]:
+def _parts_of_months(query: str) -> Iterator[NamedTime]:
     """Yield the parts of months: the *end of October*."""
     for found, number in _names_of_months(query):
         if part := _PART_BEFORE.search(query[: found.start()]):
             year = _YEAR_BEHIND.match(query, found.end())
             place = next(at for at in range(1, 4) if part[at])
             periods = of_years(year and year[1], partial(_part_of_month, number=number, part=place))
-            yield Named(part.start(), year.end() if year else found.end(), periods)
+            yield NamedTime(part.start(), year.end() if year else found.end(), periods)
 
 
-def _weeks_of_months(query: str) -> Iterator[Named]:
+def _weeks_of_months(query: str) -> Iterator[NamedTime]:
     """Yield the weeks of months: the *first week of November*."""
     for found, number in _names_of_months(query):
         if week := _WEEK_OF.search(query[: found.start()]):
             year = _YEAR_BEHIND.match(query, found.end())
             place = next(at for at in range(1, 6) if week[at])
             periods = of_years(year and year[1], partial(_week_of_month, number=number, week=place))
-            yield Named(week.start(), year.end() if year else found.end(), periods)
+            yield NamedTime(week.start(), year.end() if year else found.end(), periods)
 
 
 def _names_of_months(query: str) -> Iterator[tuple[re.Match[str], int]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import date, timedelta
 from itertools import chain
 
-from knowledge.search.query.calendar_periods import Named, between, month, quarter
+from knowledge.search.query.calendar_periods import NamedTime, between, month, quarter
 from knowledge.state.ports import Period
 
 FRENCH = "fr"
@@ -71,7 +71,7 @@ _NUMBERS = {
 _DAY_WORD = re.compile(r"(?<!\w)(?:aujourd['\u2019]hui|avant-hier|[^\W\d_]+)", re.IGNORECASE)
 
 
-def periods_by_today(query: str, today: date, languages: Collection[str]) -> Iterator[Named]:
+def periods_by_today(query: str, today: date, languages: Collection[str]) -> Iterator[NamedTime]:
     """Yield the times that depend on `today`; `languages` are those that the question may be in."""
     yield from _counted(query, today)
     for found in _SHIFTED.finditer(query):
@@ -84,21 +84,21 @@ def periods_by_today(query: str, today: date, languages: Collection[str]) -> Ite
         days_off = None if word in _ONLY_FRENCH and [*languages][:1] != [FRENCH] else _DAYS.get(word)
         if days_off is not None:
             day = today + timedelta(days_off)
-            yield Named(found.start(), found.end(), [between(day, day)])
+            yield NamedTime(found.start(), found.end(), [between(day, day)])
 
 
-def _counted(query: str, today: date) -> Iterator[Named]:
+def _counted(query: str, today: date) -> Iterator[NamedTime]:
     """Yield the times at or within a number of days, weeks or months before today."""
     for found in chain.from_iterable(pattern.finditer(query) for pattern in _MOST_RECENT):
         days = _number(found[1]) * _LENGTHS.get(_unit(found[2]), 0)
         if 0 < days <= LONGEST_DAYS:
-            yield Named(found.start(), found.end(), [between(today - timedelta(days), today)])
+            yield NamedTime(found.start(), found.end(), [between(today - timedelta(days), today)])
     for found in chain.from_iterable(pattern.finditer(query) for pattern in _AGO):
         if (number := _number(found[1])) and (period := _shifted(today, _unit(found[2]), -number)):
-            yield Named(found.start(), found.end(), [period])
+            yield NamedTime(found.start(), found.end(), [period])
 
 
-def _as_said(found: re.Match[str], word: str, shift: int | None, today: date) -> Iterator[Named]:
+def _as_said(found: re.Match[str], word: str, shift: int | None, today: date) -> Iterator[NamedTime]:
     """Yield the day of the week, or the week, weekend, month or quarter, by its distance from that of today.
 
     Without a distance (*on Monday*) it is the last such day, and no longer time.
@@ -106,9 +106,9 @@ def _as_said(found: re.Match[str], word: str, shift: int | None, today: date) ->
     weekday, unit = _WEEKDAYS.get(word.casefold()), _unit(word)
     if weekday is not None:
         day = _weekday(today, weekday, shift)
-        yield Named(found.start(), found.end(), [between(day, day)])
+        yield NamedTime(found.start(), found.end(), [between(day, day)])
     elif shift is not None and unit != "day" and (period := _shifted(today, unit, shift)):
-        yield Named(found.start(), found.end(), [period])
+        yield NamedTime(found.start(), found.end(), [period])
 
 
 def _unit(word: str) -> str:

@@ -95,7 +95,7 @@ class PageOfSeries(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AskedPlace:
     """Which page of a series a question asks for (-1: the newest, 0: the first), in which year, and the terms of each other word."""
 
     place: int
@@ -166,7 +166,7 @@ def series_words(question: SearchQuestion) -> frozenset[str]:
     return frozenset(word.strip(_MARKS).casefold() for word in written.split()) & _PLACES.keys()
 
 
-def _asked(question: SearchQuestion) -> _Asked | None:
+def _asked(question: SearchQuestion) -> _AskedPlace | None:
     """Return which page of a series is asked for; None if none is, or if nothing is left that tells the series."""
     which = series_words(question)
     # A date that no page is of says something else.
@@ -184,7 +184,7 @@ def _asked(question: SearchQuestion) -> _Asked | None:
     if not terms or len(years) > 1:
         return None
     others = [{form for form, _ in term.alternatives if form} for term in terms]
-    return _Asked(_PLACES[min(which, key=lambda word: _PLACES[word])], "".join(years), others)
+    return _AskedPlace(_PLACES[min(which, key=lambda word: _PLACES[word])], "".join(years), others)
 
 
 def newest_of(paths: Iterable[str]) -> str:
