@@ -23,7 +23,7 @@ from knowledge.index.ports import (
     VectorIndex,
 )
 from knowledge.pages.markdown.chunk import indexed_text
-from knowledge.search.query.analysis import words
+from knowledge.search.query.analysis import terms_in_name, words
 from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
@@ -61,8 +61,10 @@ MENTION, DOUBTFUL_MENTION = 1.5, 0.5
 """Their boost, as a share of that for the question as it was written. The first puts a passage without any of the words before one
 that has them all as neighbours; the second, if another page has more of the question, is enough to be shown, but not first."""
 MOST_VERBATIM = 5
-"""The most pages whose chunks are put first because they have the question as it was written. What more pages have does not tell
-them apart."""
+"""The most pages whose chunks are put first because they have the question as it was written, or all of its words in their title. What
+more pages have does not tell them apart."""
+GOOD_NAME = 0.5
+"""The share of the best score in the search in names that a title with all words of a question has at least."""
 WHOLE_PAGES = 3
 """The best pages by text and by names that are shown although none of their chunks was found."""
 FEWEST_TERMS = 2
@@ -640,26 +642,28 @@ def boost_coverage(
     # A page of the day that has little of the question is not the page that was meant.
     other = frozenset(mentions.by_time) - {doc_of[seq] for seq in mentioned}
     doubtful = frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) not in other)
+    titled = _having_all_in_title(ranking, question, doc_of)
     boosts = {
         seq: (
             weights.coverage * sum(match.words.values()) / words,
             weights.pairs * match.pairs,
             weights.phrase if seq in verbatim else 0.0,
-            weights.phrase * (MENTION if seq in mentioned else DOUBTFUL_MENTION if seq in doubtful else 0.0),
+            weights.phrase
+            * (MENTION if seq in mentioned else DOUBTFUL_MENTION if seq in doubtful or doc_of[seq] in titled else 0.0),
         )
         for seq, match in matches.items()
     }
     boosted = {seq: score + sum(boosts.get(seq, ())) for seq, score in ranking.scores.items()}
-    if mentions.by_time and not mentions.words_beside(question):
-        # Nothing but the time is asked for, so its pages are equal, in the order of their days.
-        order = {doc: place for place, doc in enumerate(mentions.by_time)}
-        dated = sorted((seq for seq in mentioned if doc_of[seq] in order), key=lambda seq: order[doc_of[seq]])
-        first = max((boosted[seq] for seq in dated), default=0.0)
-        for seq in dated:
-            of_words, of_pairs, as_written, of_mention = boosts[seq]
-            boosts[seq] = of_words, of_pairs, as_written, of_mention + first - boosted[seq]
-            boosted[seq] = first
-        best = [*dated, *(seq for seq in best if seq not in dated)]
+    # If nothing but a time is asked for, its pages are equal, so they come in the order of their days.
+    only_time = bool(mentions.by_time) and not mentions.words_beside(question)
+    order = {doc: place for place, doc in enumerate(mentions.by_time)} if only_time else {}
+    dated = [seq for seq in mentioned if doc_of[seq] in order]
+    first = max((boosted[seq] for seq in dated), default=0.0)
+    for seq in dated:
+        of_words, of_pairs, as_written, of_mention = boosts[seq]
+        boosts[seq] = of_words, of_pairs, as_written, of_mention + first - boosted[seq]
+        boosted[seq] = first
+    best = sorted(best, key=lambda seq: order.get(doc_of[seq], len(order)))
     most = max((boosted[seq] for seq in boosted.keys() - ranking.exact), default=0.0) or 1.0
     scores = {seq: 1.0 if seq in ranking.exact else score / most * 0.99 for seq, score in boosted.items()}
     ordered = sorted(best, key=lambda seq: -scores[seq])
@@ -673,6 +677,20 @@ def boost_coverage(
         mentioned_docs=ranking.mentioned_docs - other,
         trace=replace(ranking.trace, boosts=boosts, scale=0.99 / most) if ranking.trace else None,
     )
+
+
+def _having_all_in_title(ranking: Ranking, question: SearchQuestion, doc_of: Mapping[int, int]) -> frozenset[int]:
+    """Return the documents whose titles have all words of the question, in any order; none if many have."""
+    names = ranking.signals.names if ranking.signals else {}
+    # Taking a title apart takes long, and one with all words is among the best names.
+    best = {doc: seq for seq, doc in doc_of.items() if names.get(doc, 0.0) >= GOOD_NAME}
+    if len(question.terms) < FEWEST_TERMS or not best:
+        return frozenset()
+    rows = ((doc, ranking.rows[seq]) for doc, seq in best.items())
+    titles = {doc: terms_in_name(row.title, row.language) for doc, row in rows}
+    asked = [{form for form, _ in term.alternatives} for term in question.terms]
+    found = frozenset(doc for doc, title in titles.items() if not any(map(title.isdisjoint, asked)))
+    return found if len(found) <= MOST_VERBATIM else frozenset()
 
 
 def _meant(

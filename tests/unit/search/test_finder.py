@@ -793,3 +793,19 @@ async def test_pages_are_ranked_without_a_layout_as_they_are_searched(base: Base
     tag = next(iter(await base.index.tags(limit=1)))[0]
     found = await base.finder.ranked_pages("deploy", filters=Filters(tags=(tag.upper(),)), most=3)
     assert found == await base.finder.ranked_pages("deploy", filters=Filters(tags=(tag,)), most=3) != []
+
+
+async def test_a_page_with_all_words_in_its_title_comes_before_one_with_them_in_its_text(tmp_path: Path) -> None:
+    base = Base(
+        write(
+            tmp_path,
+            {
+                "pan.md": "# Pan pizza\n\nMake the pizza dough. There is no need to knead it. Press the pizza dough into the pan.\n",
+                "night.md": "---\ntitle: No-Knead Pizza Dough\n---\nFlour, water, a night.\n",
+                "meat.md": "# Meatloaf\n\nBeef, breadcrumbs.\n",
+                "sauce.md": "# Pizza sauce\n\nTomatoes.\n",
+            },
+        )
+    )
+    await base.index_all()
+    assert (await base.finder.search("pizza dough no knead")).hits[0].path == "night.md"
