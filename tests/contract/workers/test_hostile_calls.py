@@ -12,7 +12,7 @@ import pytest
 
 from mcp_server.app import knowledge_base as base
 from mcp_server.app.settings.settings import Settings
-from mcp_server.workers.pool import MOST_WAITING, Workers
+from mcp_server.workers.pool import INLINE_CHARACTERS, MOST_WAITING, Workers
 from tests.support.hosts.writers import Refused, Writer, writing
 from tests.support.knowledge_bases.folders import write
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES, changed
@@ -109,8 +109,10 @@ async def test_no_worker_is_left_when_the_server_ends(settings: Settings) -> Non
 
 async def test_a_large_page_is_written_as_a_small_one(settings: Settings) -> None:
     """The result of another process is what is written."""
+    large = FAMILIES["paragraphs nearly equal"](5 * INLINE_CHARACTERS)
+    write(settings.kb, {"slow.md": large})
     async with writing(settings, level=3) as host:
-        edited = SLOW.replace("Paragraph 77 says", "Paragraph 77 now says")
+        edited = large.replace("Paragraph 77 says", "Paragraph 77 now says")
         answer = await host.merge("slow.md", edited, base_revision=await host.revision("slow.md"))
         assert (answer["status"], answer["verified"]) == ("done", True)
         assert host.text("slow.md") == edited

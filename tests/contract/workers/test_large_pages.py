@@ -28,14 +28,20 @@ from knowledge.state.ports import Delta, IndexPosition
 from knowledge.writing import writer
 from mcp_server.app.knowledge_base import KnowledgeBase, open_base
 from mcp_server.app.settings.settings import Settings
+from mcp_server.workers.index_steps import LARGE_BYTES as BYTES_APART
+from mcp_server.workers.pool import INLINE_CHARACTERS
 from tests.contract.workers.test_hostile_calls import until, workers
 from tests.support.hosts.writers import writing
 from tests.support.knowledge_bases.folders import write
 from tests.support.knowledge_bases.hostile_markdown import FAMILIES
 
 FENCE = 1
-LARGE = "# Uploads\n\n" + FAMILIES["headings ever deeper"](100_000)
-PAGES = {"small.md": "# Small\n\nText.\n", "large.md": LARGE, "notes/log.md": FAMILIES["dated entries"](70_000)}
+DEEP, DATED = FAMILIES["headings ever deeper"], FAMILIES["dated entries"]
+LARGE = "# Uploads\n\n" + DEEP(BYTES_APART * 11 // 10)
+"""Large enough to be indexed in another process."""
+PAGES = {"small.md": "# Small\n\nText.\n", "large.md": LARGE, "notes/log.md": DATED(BYTES_APART * 11 // 10)}
+MERGED = "# Uploads\n\n" + DEEP(INLINE_CHARACTERS * 5 // 4)
+"""Large enough to be merged and checked in another process."""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which processes there are")
 
@@ -43,6 +49,12 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel is a
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings(kb=write(tmp_path / "kb", PAGES), state_dir=tmp_path / "state")
+
+
+@pytest.fixture
+def merged(tmp_path: Path) -> Settings:
+    pages = {"small.md": PAGES["small.md"], "large.md": MERGED}
+    return Settings(kb=write(tmp_path / "kb", pages), state_dir=tmp_path / "state")
 
 
 @pytest.fixture
@@ -67,6 +79,11 @@ async def stored(index: SqliteIndexStore) -> tuple[list[str], Delta, list[bytes]
     """Return the paths, the chunks with their vectors' codes, and the vectors."""
     delta = await index.delta(IndexPosition("", 0), limit=100_000, texts=True, codes=True)
     return list(await index.paths(limit=100)), delta, list(await index.halves([row.seq for row in delta.codes]))
+
+
+def test_the_large_pages_here_are_large() -> None:
+    assert min(len(PAGES["large.md"]), len(PAGES["notes/log.md"])) >= BYTES_APART
+    assert len(MERGED) > INLINE_CHARACTERS
 
 
 @pytest.mark.parametrize("lean", [False, True], ids=["large pages", "all pages"])
@@ -188,23 +205,23 @@ async def test_indexing_that_is_cancelled_ends_its_process_and_is_taken_up_again
 
 
 @pytest.mark.usefixtures("_only_elsewhere")
-async def test_the_check_after_a_large_write_runs_in_another_process(settings: Settings) -> None:
-    async with writing(settings, level=3) as host:
-        edited = LARGE.replace("Text 77.", "Text 77, and [more](small.md) about [[small]].")
+async def test_the_check_after_a_large_write_runs_in_another_process(merged: Settings) -> None:
+    async with writing(merged, level=3) as host:
+        edited = MERGED.replace("Text 77.", "Text 77, and [more](small.md) about [[small]].")
         answer = await host.merge("large.md", edited, base_revision=await host.revision("large.md"))
         assert (answer["status"], answer["verified"]) == ("done", True)
         assert host.text("large.md") == edited
 
 
 @pytest.mark.usefixtures("_only_elsewhere")
-async def test_a_large_write_of_evidence_that_leads_nowhere_is_still_taken_back(settings: Settings) -> None:
-    async with writing(settings, level=3) as host:
+async def test_a_large_write_of_evidence_that_leads_nowhere_is_still_taken_back(merged: Settings) -> None:
+    async with writing(merged, level=3) as host:
         base = await host.revision("large.md")
         with pytest.raises(Exception, match="leads nowhere"):
             await host.merge(
-                "large.md", f"{LARGE}\nSee [more](nowhere/at-all.md).\n", source="wiki:x", base_revision=base
+                "large.md", f"{MERGED}\nSee [more](nowhere/at-all.md).\n", source="wiki:x", base_revision=base
             )
-        assert host.text("large.md") == LARGE
+        assert host.text("large.md") == MERGED
 
 
 @pytest.mark.external
