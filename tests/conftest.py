@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
     Each first imports a part of its own, and finds the other parts compiled when it collects them.
     """
-    gc.disable()  # nothing that is imported or collected becomes garbage
+    gc.disable()  # little of what is imported or collected becomes garbage
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         return
@@ -78,8 +79,13 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with the folder that it is in, so that `-m unit` and `-m "external and crash"` select by it."""
     for item in items:
-        if item.path.is_relative_to(TESTS) and (folder := item.path.relative_to(TESTS).parts[0]) in MARKED_BY_FOLDER:
+        if (folder := _folder(item.path)) in MARKED_BY_FOLDER:
             item.add_marker(folder)
+
+
+@cache
+def _folder(file: Path) -> str | None:
+    return file.relative_to(TESTS).parts[0] if file.is_relative_to(TESTS) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -101,8 +107,10 @@ def no_settings_of_this_account(tmp_path_factory: pytest.TempPathFactory) -> Non
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported out of every collection of garbage to come, and collect less often: an eighth of the time."""
-    gc.collect()
+    """Leave what was imported out of every collection of garbage to come, and collect less often: an eighth of the time.
+
+    What little garbage there is stays: to look for it would take each worker a second.
+    """
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 50)
