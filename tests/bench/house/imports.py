@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.bench.house.source import LAYERS, Source
+from tests.bench.house.source import LAYERS, Source, blocks
 
 Place = Literal["module", "local", "types"]
 """At the top of the file, inside a function, or under `if TYPE_CHECKING`."""
@@ -30,7 +30,7 @@ def statements(source: Source) -> Iterator[tuple[ast.Import | ast.ImportFrom, Pl
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, place
             return
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             place = "local"
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
             for statement in node.body:
@@ -38,7 +38,7 @@ def statements(source: Source) -> Iterator[tuple[ast.Import | ast.ImportFrom, Pl
             for statement in node.orelse:
                 yield from visit(statement, place)
             return
-        for child in ast.iter_child_nodes(node):
+        for child in blocks(node):
             yield from visit(child, place)
 
     yield from visit(source.tree, "module")

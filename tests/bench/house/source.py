@@ -6,7 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,12 @@ from pathlib import Path
 LAYERS = ("knowledge", "agents", "mcp_server")
 # A comment that only switches off a check gives no reason.
 _DIRECTIVE = re.compile(r"#\s*(noqa|type:|pragma|fmt:|ruff:)[^-#]*$")
+
+
+def blocks(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements right inside the node, and its handlers and cases, as written. No expression contains a statement."""
+    for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+        yield from getattr(node, name, ())
 
 
 @dataclass(frozen=True)

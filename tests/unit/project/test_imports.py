@@ -6,6 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
+from tests.bench.house.source import blocks
+
 ROOT = Path(__file__).parents[3]
 MAY_IMPORT = {
     "knowledge": {"knowledge"},
@@ -323,7 +325,10 @@ def name_of(path: Path) -> str:
 @cache
 def imported(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        waiting.extend(blocks(node))
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
