@@ -43,6 +43,16 @@ class NoSuchTag(NoSuchPath):
         KnowledgeError.__init__(self, f"no page has the tag {_short(tag)}; call kb_map('') to see what exists")
 
 
+class TagIsNoPath(NoSuchPath):
+    """A tag was given where a search needs a directory or page."""
+
+    def __init__(self, path: str, tag: str) -> None:
+        self.path, self.nearest = path, ()
+        KnowledgeError.__init__(
+            self, f"{path!r} is a tag; to search the pages with it, pass filters={{'tags': [{tag!r}]}}"
+        )
+
+
 class NotADirectory(InvalidPath):
     """The path is that of a page, and only a directory has children."""
 

@@ -9,7 +9,7 @@ from datetime import date
 
 import anyio
 
-from knowledge.errors import NoSuchPath
+from knowledge.errors import NoSuchPath, TagIsNoPath
 from knowledge.pages.claim_source import authority_of, is_tainted
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.markdown.inline import without_attributes
@@ -241,6 +241,7 @@ class Finder:
             filtered_out=filtered_out,
         )
         notes = [*question.notes, *ranking.notes, *await self._index_notes()]
+        notes += [] if names or seen else await self._notes_on_names_outside(query, place)
         gap = None if filtered_out else _gap(question, ranking, shown)
         if gap:
             scent = scent_across(scent, gap, chunks, by_meaning=ranking.across_languages, named=signs.exact)
@@ -517,8 +518,12 @@ class Finder:
         progress = await self._index.progress()
         if progress.done < progress.total or not progress.total:
             return asked  # it may exist and not be indexed yet; the answer tells how far indexing is
+        if asked.startswith("#") and (await self._index.count_tagged([asked.lstrip("#").strip()])).documents:
+            raise TagIsNoPath(asked, asked.lstrip("#").strip())
         name = asked.rpartition("/")[2]
         folders = await self._index.directories_ending([name], limit=MOST_NEAREST)
+        if len(same := [folder for folder in folders if folder.casefold() == asked.casefold()]) == 1:
+            return same[0]
         pages = await self._index.paths(contains=name, limit=MOST_NEAREST)
         raise NoSuchPath(asked, [*folders, *pages][:MOST_NEAREST])
 
@@ -557,6 +562,11 @@ class Finder:
         # Titles are what people read, and many files have the same name (`index.md`, `faq.md`). A path that was given in full
         # stays first.
         return sorted(found, key=lambda m: m.by != "title" and m.doc not in titled and m.path != name)
+
+    async def _notes_on_names_outside(self, query: str, place: str) -> Sequence[str]:
+        """Say which page outside `place` is called as the question, if only `place` was searched."""
+        outside = [match for match in await self._named(query, None) if match.by != "heading"] if place else []
+        return [f"outside {place!r}, {outside[0].path!r} has this name"] if outside else []
 
     async def _is_of_stop_words(self, name: str) -> bool:
         languages = await self._questions.languages()

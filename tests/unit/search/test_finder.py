@@ -809,3 +809,19 @@ async def test_a_page_with_all_words_in_its_title_comes_before_one_with_them_in_
     )
     await base.index_all()
     assert (await base.finder.search("pizza dough no knead")).hits[0].path == "night.md"
+
+
+async def test_a_page_outside_the_searched_folder_that_has_the_name_is_told(base: Base) -> None:
+    inside = await base.finder.search("long", path="guides")
+    assert inside.note == "outside 'guides', 'long.md' has this name"
+    assert (await base.finder.search("long")).note is None
+    assert (await base.finder.search("deploy", path="guides")).note is None
+
+
+async def test_a_folder_in_another_case_is_searched_and_a_tag_is_no_folder(base: Base) -> None:
+    assert await paths(base, "deploy", path="GUIDES") == await paths(base, "deploy", path="guides") != []
+    tag = next(iter(await base.index.tags(limit=1)))[0]
+    with pytest.raises(NoSuchPath, match=rf"'#{tag}' is a tag; .*pass filters={{'tags': \['{tag}'\]}}"):
+        await base.finder.search("deploy", path=f"#{tag}")
+    with pytest.raises(NoSuchPath, match="nothing at '#nowhere'"):
+        await base.finder.search("deploy", path="#nowhere")
