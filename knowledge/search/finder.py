@@ -240,7 +240,7 @@ class Finder:
             continued=scores[ranking.rows[shown[0]].doc] if seen and shown else None,
             filtered_out=filtered_out,
         )
-        notes = [*question.notes, *ranking.notes, *await self._index_notes()]
+        notes = [*_times_read(question, ranking, shown), *ranking.notes, *await self._index_notes()]
         notes += [] if names or seen else await self._notes_on_names_outside(query, place)
         gap = None if filtered_out else _gap(question, ranking, shown)
         if gap:
@@ -571,6 +571,16 @@ class Finder:
     async def _is_of_stop_words(self, name: str) -> bool:
         languages = await self._questions.languages()
         return all(is_stop_word(word, languages) for word in words(name))
+
+
+def _times_read(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> Sequence[str]:
+    """Say how a time was read that depends on the day of the question, if its pages are shown because of it."""
+    meant = {ranking.rows[seq].doc for seq in shown if seq in ranking.mentioned}
+    return [
+        f'"{written}" was read as {days}'
+        for written, days in question.read_by_today.items()
+        if not meant.isdisjoint(question.times[written])
+    ]
 
 
 def _gap(question: SearchQuestion, ranking: Ranking, shown: Sequence[int]) -> LanguageGap | None:

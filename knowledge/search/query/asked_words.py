@@ -15,6 +15,8 @@ SHORT_PART = 4
 WINDOW = 3
 _IDENTIFIER = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]|\w[_.]\w")
 _PIECES = re.compile(r"\d+|[^\W\d_]+")
+LONGEST_ASKING = 500
+"""The characters of a question in which words that only ask are looked for."""
 FEWEST_CAPITALS = 4
 """Capital letters of an abbreviation or a code without a number, such as `ECONNREFUSED`."""
 _ONLY_ASKS = (
@@ -124,7 +126,7 @@ def asked_words(query: str, content: Collection[str]) -> tuple[AskedWord, ...]:
 
 def words_that_ask(query: str) -> frozenset[str]:
     """Return the words of `query`, case-folded, that only ask, although they are no stop words."""
-    return frozenset(word.casefold() for pattern in _ONLY_ASKS for word in pattern.findall(query))
+    return frozenset(word.casefold() for pattern in _ONLY_ASKS for word in pattern.findall(query[:LONGEST_ASKING]))
 
 
 def share_of(terms: Sequence[str], match: Mapping[str, float]) -> float:

@@ -19,10 +19,16 @@ MOST_LOOKED_UP = 20
 """The most pages and sections of one name that are looked at, those outside the scope of the search included."""
 MOST_NUMBERED = 3
 OF_ANY_TIME = frozenset((
-    "happen", "happened", "happens", "note", "notes", "entry", "entries", "journal", "diary", "minutes", "passiert", "geschah",
-    "notiz", "notizen", "eintrag", "protokoll", "protokolle", "einträge", "passé", "fiche", "pasó", "nota", "notas", "successo",
+    "did", "happen", "happened", "happens", "note", "notes", "entry", "entries", "journal", "diary", "minutes",
+    "passiert", "geschah", "gemacht", "getan", "notiz", "notizen", "eintrag", "einträge", "protokoll", "protokolle",
+    "passé", "fait", "fiche", "pasó", "hice", "hizo", "nota", "notas", "successo", "fatto", "gedaan",
 ))  # fmt: skip
 """Words that say nothing of a time: *what happened last week* is on the pages of last week, whether they have the word or not."""
+_BY_THE_WAY = re.compile(
+    r"(?:today|heute|aujourd|hoy|oggi|vandaag|hoje|idag|dzisiaj|сегодня|(?:on|am)\s)", re.IGNORECASE
+)
+"""Times that are often said by the way."""
+_HAS_YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBERED = re.compile(
     r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
     re.IGNORECASE,
@@ -41,6 +47,10 @@ class Mentioned:
     those that fit the rest of the question are meant."""
     by_day: bool = False
     """Whether all times in the question are dates."""
+    is_vague: bool = False
+    """Whether no time in the question is a date or has a year: *week 12* may be of a plan, and *June* a singer."""
+    is_aside: bool = False
+    """Whether the time is probably said by the way: *how do I renew a passport today*, a rule for *Fridays*."""
 
     def words_beside(self, question: SearchQuestion) -> Sequence[str]:
         """Return the question's words beside those that name the documents, and without those that say nothing of a time."""
@@ -83,7 +93,9 @@ async def find_mentions(
         by_time += dated
         few.update(dated if len(dated) <= MOST_MENTIONED else ())
     by_day = question.times.keys() <= question.days.keys() and not any(map(is_month, question.days.values()))
-    return Mentioned(frozenset(found | few), frozenset(said), tuple(dict.fromkeys(by_time)), by_day)
+    is_aside = all(_BY_THE_WAY.match(written) for written in question.times)
+    is_vague = not by_day and not any(map(_HAS_YEAR.search, question.times))
+    return Mentioned(frozenset(found | few), frozenset(said), tuple(dict.fromkeys(by_time)), by_day, is_vague, is_aside)
 
 
 def _numbered_in(query: str) -> Sequence[str]:

@@ -10,37 +10,56 @@ from knowledge.search.query.calendar_periods import days_by_number, month, month
 from knowledge.search.query.days import days_in, is_month, is_of_any_year
 from knowledge.state.ports import LONGEST_PERIOD_DAYS, Period
 
-_DIGIT = re.compile(r"\d")
+LONGEST_NAME = 200
+"""The characters of a name or title that are read."""
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_UNTIL = re.compile(r"\s*(?:-{1,2}|_|\u2013|to|until|till|bis|au|al|a|hasta|tot)\s*", re.IGNORECASE)
+"""Between the first and the last day of a page; in *2026-11-23 follow-up to 2026-11-02* each stands for itself."""
 
 
 def period_of_page(path: str, title: str, said: object) -> Period | None:
-    """Return the time that a page is of by its file name, its title, its folders, or `said`, the `date` of its front matter.
+    """Return the time that a page is of by its file name, its folders, its title, or `said`, the `date` of its front matter.
 
-    None if that is no day, week, month or quarter.
+    A day comes before a longer time. None if it is of no day, week, month or quarter.
     """
     folders, _, name = without_suffix(path).rpartition("/")
-    for text in (name, title, f"{folders}/{name}", str(said or "")):
-        if _DIGIT.search(text) and (found := _period_in(text)):
-            return found
+    parts = (name[:LONGEST_NAME], f"{folders}/{name}"[-LONGEST_NAME:], title[:LONGEST_NAME])
+    texts = [text for text in parts if _YEAR.search(text)]
+    given = str(said or "")[:LONGEST_NAME]
+    found = (one for read in (_days_in, _longer_time_in) for text in texts if (one := read(text)))
+    return next(found, None) or _days_in(given) or _longer_time_in(given)
+
+
+def _days_in(text: str) -> Period | None:
+    """Return the first day in a text, to the last one if it says so."""
+    named = sorted(days_by_number(text), key=lambda one: one.start)
+    if named:
+        first = last = named[0].periods[0].first
+        if len(named) > 1 and _UNTIL.fullmatch(text[named[0].end : named[1].start]):
+            last = named[1].periods[0].first
+        last = last if _is_short(first, last) else first
+        return Period(first, last) if _is_short(first, last) else None
+    for said in days_in(text.replace("_", " ")).values():
+        if not is_of_any_year(said) and not is_month(said):
+            return Period(said[0], said[0])
     return None
 
 
-def _period_in(text: str) -> Period | None:
-    """Return the time from the first to the last day in a text, or its week, quarter or month."""
-    days = sorted(named.periods[0].first for named in days_by_number(text))
-    if days and _are_near(days[0], days[-1]):
-        return Period(days[0], days[-1])
+def _longer_time_in(text: str) -> Period | None:
+    """Return the week, quarter or month in a text."""
     for named in (*weeks_and_quarters(text), *months_by_number(text)):
         if len(named.periods) == 1:
             return named.periods[0]
     for said in days_in(text.replace("_", " ")).values():
-        if not is_of_any_year(said):
-            return month(*map(int, said[0].split("-")[:2])) if is_month(said) else Period(said[0], said[0])
+        if is_month(said):
+            year, number, _ = map(int, said[0].split("-"))
+            return month(year, number)
     return None
 
 
-def _are_near(first: str, last: str) -> bool:
+def _is_short(first: str, last: str) -> bool:
     try:
-        return (date.fromisoformat(last) - date.fromisoformat(first)).days < LONGEST_PERIOD_DAYS
+        days = (date.fromisoformat(last) - date.fromisoformat(first)).days
     except ValueError:  # 2026-02-30
         return False
+    return 0 <= days < LONGEST_PERIOD_DAYS

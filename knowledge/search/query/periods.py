@@ -66,7 +66,10 @@ _BETWEEN_BEFORE = re.compile(rf"{_BETWEEN}$", re.IGNORECASE)
 _ORDINAL = r"(?:st|nd|rd|th|er|\.)?"
 _FROM_DAY = re.compile(rf"(?:(?<![\w./-])(\d\d?){_ORDINAL}{_TO}|{_BETWEEN}(\d\d?){_ORDINAL}{_AND})$", re.IGNORECASE)
 """Before the last day: *from 3 to* 7 March."""
-_TO_DAY = re.compile(rf"{_TO}(\d\d?)(?:st|nd|rd|th)?(?![\w./-])(?:,?\s+{YEAR}(?!\d))?", re.IGNORECASE)
+_TO_DAY = re.compile(
+    rf"{_TO}(\d\d?)(?:st|nd|rd|th)?(?![\w./-]|\s*(?:[ap]m\b|o['\u2019]clock|uhr\b|h\b))(?:,?\s+{YEAR}(?!\d))?",
+    re.IGNORECASE,
+)
 """Behind the first day: March 3 *to 7, 2026*."""
 
 
@@ -115,8 +118,10 @@ def _apart(names: Sequence[NamedTime]) -> list[NamedTime]:
 
 def _dates(query: str, days: Mapping[str, Sequence[str]]) -> Iterator[NamedTime]:
     for written, said in days.items():
-        if (start := query.find(written)) < 0:
+        found = re.search(rf"(?<!\w){re.escape(written)}", query)
+        if found is None:
             continue
+        start = found.start()
         if is_month(said):
             year, number, _ = map(int, said[0].split("-"))
             periods = [month(year, number)]
@@ -130,8 +135,9 @@ def _ranges(query: str, dates: Sequence[NamedTime]) -> Iterator[NamedTime]:
     for first, last in pairwise(dates):
         link = query[first.end : last.start]
         before = _BETWEEN_BEFORE.search(query[: first.start])
-        if _TO_DATE.fullmatch(link) or (_AND_DATE.fullmatch(link) and before):
-            yield NamedTime(before.start() if before else first.start, last.end, _joined(first.periods, last.periods))
+        is_range = _TO_DATE.fullmatch(link) or (_AND_DATE.fullmatch(link) and before)
+        if is_range and (periods := _joined(first.periods, last.periods)):
+            yield NamedTime(before.start() if before else first.start, last.end, periods)
     for named in dates:
         begins_with_day = query[named.start].isdigit()
         if begins_with_day and (before := _FROM_DAY.search(query[: named.start])):
@@ -158,12 +164,16 @@ def _in_order(periods: Sequence[Period]) -> bool:
 
 
 def _joined(first: Sequence[Period], last: Sequence[Period]) -> list[Period]:
-    """Return the times from the first to the last one of the same year; if only one of them has a year, it is that of both."""
-    begins = {one.first[:4]: one.first for one in first}
-    pairs = [(begins[one.last[:4]], one.last) for one in last if one.last[:4] in begins]
-    if len(first) == len(last) == 1:  # they may be of two years
+    """Return the times from the first to the last one, within a year or over New Year if one of them has no year; none in no order."""
+    if len(first) == len(last) == 1:
         pairs = [(first[0].first, last[0].last)]
-    return [Period(*pair) for pair in pairs if pair[0] <= pair[1]] or [*last]
+    elif len(last) == 1:
+        pairs = [(max(one.first for one in first if one.first <= last[0].last), last[0].last)]
+    else:
+        # Without a year, the latest first; that of the last year has no end after New Year.
+        begins = [one.first for one in (first[1:] or first)]
+        pairs = [(begin, min(one.last for one in last if one.last >= begin)) for begin in begins]
+    return [Period(*pair) for pair in pairs if pair[0] <= pair[1]]
 
 
 def _months(query: str) -> Iterator[NamedTime]:

@@ -51,6 +51,8 @@ _SHIFTED = re.compile(rf"\b(?:({_LAST})|({_THIS})|({_NEXT})|(on|am))\s+{_WORD}\b
 _SHIFTED_AFTER = re.compile(
     rf"\b{_WORD}\s+(?:(derni[eè]re?|passée?|pasad[ao]|scors[ao])|(prochaine?|prossim[ao]|que viene))\b", re.IGNORECASE
 )
+_OF_SOMETHING = re.compile(r"\s+(?:of|before|after|des|vor|nach|du|del?|avant|antes)\b", re.IGNORECASE)
+"""The *last week of the course* is not last week."""
 _NUMBER = r"(\d{1,3}|[^\W\d_]{1,5})"
 _AGO = (
     re.compile(rf"\b{_NUMBER}\s+{_WORD}\s+ago\b", re.IGNORECASE),
@@ -107,7 +109,9 @@ def _as_said(found: re.Match[str], word: str, shift: int | None, today: date) ->
     if weekday is not None:
         day = _weekday(today, weekday, shift)
         yield NamedTime(found.start(), found.end(), [between(day, day)])
-    elif shift is not None and unit != "day" and (period := _shifted(today, unit, shift)):
+        return
+    is_shifted = shift is not None and unit != "day" and not _OF_SOMETHING.match(found.string, found.end())
+    if is_shifted and (period := _shifted(today, unit, shift or 0)):
         yield NamedTime(found.start(), found.end(), [period])
 
 

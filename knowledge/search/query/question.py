@@ -42,6 +42,8 @@ MOST_TERMS = 48
 searched."""
 MOST_DATES = 3
 """The most dates that are searched as days, and the most times; each may be fifty, of as many years."""
+READ_FOR_TIMES = 500
+"""The characters of a question in which times are looked for: in a pasted log, each line may have one."""
 MOST_OF_A_TIME = 500
 """The most pages of one time that are looked at."""
 LIKELY = 0.5
@@ -127,11 +129,6 @@ class SearchQuestion:
         return (self.gap.asked,) if self.gap else self.languages
 
     @property
-    def notes(self) -> Sequence[str]:
-        """Say how the times were read that depend on the day of the question."""
-        return [f'"{written}" was read as {days}' for written, days in self.read_by_today.items()]
-
-    @property
     def is_unspaced(self) -> bool:
         """Whether at least half of its words are letters cut out of a script without spaces."""
         return 2 * sum(is_part_of_a_run(term.word) for term in self.terms) >= max(len(self.terms), 1)
@@ -148,7 +145,7 @@ class Questions:
     async def ask(self, query: str) -> SearchQuestion:
         """Return the parsed question; looks up its words in the index."""
         groups = _without_lone_kana(word_groups(_ABOUT.sub(" ", _VERSUS.sub(" ", query))))
-        days = dict(islice(days_in(query).items(), MOST_DATES))
+        days = dict(islice(days_in(query[:READ_FOR_TIMES]).items(), MOST_DATES))
         asked = list(dict.fromkeys(word for group in groups for word in group))
         wholes = [group[0] for group in groups]
         languages, gap = await self._languages_of(query, wholes)
@@ -238,7 +235,7 @@ class Questions:
         self, query: str, asked: Collection[str], days: Mapping[str, Sequence[str]], languages: Collection[str]
     ) -> tuple[dict[str, Sequence[str]], Mapping[str, Sequence[int]], Mapping[str, str]]:
         """Return the dates that are no end of a longer time, the times that documents are of, and how those by today were read."""
-        periods = periods_in(query, asked, days, self._today(), languages)[:MOST_DATES]
+        periods = periods_in(query[:READ_FOR_TIMES], asked, days, self._today(), languages)[:MOST_DATES]
         within = {written for written in days for one in periods if written in one.written and written != one.written}
         found = {one: await self._index.of_periods(one.periods, limit=MOST_OF_A_TIME) for one in periods}
         times = {one.written: docs for one, docs in found.items() if docs}

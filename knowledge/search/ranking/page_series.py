@@ -66,6 +66,8 @@ _PLACES = {
     **{word: place for place, words_ in enumerate(_ORDINALS) for word in words_},
 }
 _WHICH = {NEWEST: "newest", **{place: words_[0] for place, words_ in enumerate(_ORDINALS)}}
+_ABOUT_IT = re.compile(r"^\W*(?:how|why|wie|warum|comment|pourquoi|cómo|por qué)\b|\bfor\W*$", re.IGNORECASE)
+"""How a question begins or ends that is about the first one, and does not ask for it."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _YEARS = frozenset({"year", "jahr", "année", "año", "anno"})
 _MOST_RECENT = re.compile(r"\bmost recent\b", re.IGNORECASE)
@@ -96,9 +98,10 @@ class PageOfSeries(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _AskedPlace:
-    """Which page of a series a question asks for (-1: the newest, 0: the first), in which year, and the terms of each other word."""
+    """Which page of a series a question asks for (-1: the newest), by which words, in which year, and the terms of other words."""
 
     place: int
+    words: frozenset[str]
     year: str
     others: Sequence[Collection[str]]
 
@@ -113,7 +116,9 @@ async def find_of_series(
     hiring* are not told by a name, unless names speak of hiring.
     """
     asked = _asked(question)
-    if asked is None:
+    # A page that is named with such a word is meant itself: *first aid*.
+    mentioned = (ranking.rows[seq] for seq in ranking.mentioned)
+    if asked is None or any(not asked.words.isdisjoint(words(f"{row.path} {row.title}")) for row in mentioned):
         return None
     best = list(dict.fromkeys(ranking.rows[seq].path for seq in ranking.ranked))[:BEST_PAGES]
     folders = [_folder_of(path) for path in best]
@@ -131,11 +136,12 @@ async def find_of_series(
     # Or of some in the folder: the latest *polarisation curve* among logs of all kinds, the second meeting *with Ann*.
     for folder in candidates[:MOST_FOLDERS]:
         docs = await index.select(Filters(path=folder))
-        if docs is None or not 0 < len(docs) <= MOST_COMPARED:
+        records = await index.records(docs) if docs and len(docs) <= MOST_COMPARED else {}
+        members = {page.path: doc for doc, page in records.items() if within(page.path, place)}
+        fitting = {page.path: page for page in records.values() if _has_all(asked.others, page)}
+        # `first-steps.md` is no first page.
+        if any(not asked.words.isdisjoint(words(f"{path} {page.title}")) for path, page in fitting.items()):
             continue
-        records = (await index.records(docs)).items()
-        members = {page.path: doc for doc, page in records if within(page.path, place)}
-        fitting = {page.path for _, page in records if _has_all(asked.others, page)}
         ordered = [
             (key, path)
             for key, path in in_order(members)
@@ -143,9 +149,17 @@ async def find_of_series(
             and (not dated or members[path] in dated)
             and (not asked.year or key[0] == int(asked.year))
         ]
-        if found := _nth(ordered, asked.place):
+        found = _nth(ordered, asked.place)
+        # Numbered pages are of all kinds, unless the folder says of which.
+        if found and (_is_dated(found) or _has_all(asked.others, records[members[found]], of=folder)):
             return PageOfSeries(found, _WHICH[asked.place])
     return None
+
+
+def _is_dated(path: str) -> bool:
+    """Return whether the file name has a date or a version."""
+    name = without_suffix(path.rpartition("/")[2])
+    return bool(_date_of(name) or _version_of(name))
 
 
 async def _pages_by_name(index: IndexStore, ranking: Ranking) -> Sequence[DocumentRecord]:
@@ -170,7 +184,8 @@ def _asked(question: SearchQuestion) -> _AskedPlace | None:
     """Return which page of a series is asked for; None if none is, or if nothing is left that tells the series."""
     which = series_words(question)
     # A date that no page is of says something else.
-    if not which or (question.days and not question.times):
+    is_about_it = _ABOUT_IT.search(question.to_embed) is not None
+    if len({_PLACES[word] for word in which}) != 1 or is_about_it or (question.days and not question.times):
         return None
     left_out = which | {"recent"} | {word for time in question.times for word in words(time)}
     terms = [term for term in question.terms if term.word not in left_out and term.word not in question.times]
@@ -184,7 +199,7 @@ def _asked(question: SearchQuestion) -> _AskedPlace | None:
     if not terms or len(years) > 1:
         return None
     others = [{form for form, _ in term.alternatives if form} for term in terms]
-    return _AskedPlace(_PLACES[min(which, key=lambda word: _PLACES[word])], "".join(years), others)
+    return _AskedPlace(_PLACES[next(iter(which))], which, "".join(years), others)
 
 
 def newest_of(paths: Iterable[str]) -> str:
@@ -240,6 +255,7 @@ def _folder_of(path: str) -> str:
     return folder
 
 
-def _has_all(asked: Iterable[Collection[str]], page: DocumentRecord) -> bool:
-    there = terms_in_name(f"{page.path} {page.title}", page.language)
+def _has_all(asked: Iterable[Collection[str]], page: DocumentRecord, *, of: str = "") -> bool:
+    """Return whether the path or title of the page, or only the path of its folder `of`, has all words that are asked for."""
+    there = terms_in_name(of or f"{page.path} {page.title}", page.language)
     return all(not there.isdisjoint(forms) for forms in asked)

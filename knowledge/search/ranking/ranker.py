@@ -23,7 +23,7 @@ from knowledge.index.ports import (
     VectorIndex,
 )
 from knowledge.pages.markdown.chunk import indexed_text
-from knowledge.search.query.analysis import terms_in_name, words
+from knowledge.search.query.analysis import is_stop_word, terms_in_name, words
 from knowledge.search.query.mentions import NOTHING_MENTIONED, Mentioned
 from knowledge.search.query.names import nearest_first
 from knowledge.search.query.question import SearchQuestion
@@ -63,6 +63,8 @@ that has them all as neighbours; the second, if another page has more of the que
 MOST_VERBATIM = 5
 """The most pages whose chunks are put first because they have the question as it was written, or all of its words in their title. What
 more pages have does not tell them apart."""
+MOST_IN_TITLE = 2
+"""The most words that such a title has, for each word of the question."""
 GOOD_NAME = 0.5
 """The share of the best score in the search in names that a title with all words of a question has at least."""
 WHOLE_PAGES = 3
@@ -679,6 +681,11 @@ def boost_coverage(
     )
 
 
+def _content_of(row: ChunkRow) -> Sequence[str]:
+    """Return the words of a title without stop words."""
+    return [word for word in words(row.title) if not is_stop_word(word, (row.language,))]
+
+
 def _having_all_in_title(ranking: Ranking, question: SearchQuestion, doc_of: Mapping[int, int]) -> frozenset[int]:
     """Return the documents whose titles have all words of the question, in any order; none if many have."""
     names = ranking.signals.names if ranking.signals else {}
@@ -689,7 +696,13 @@ def _having_all_in_title(ranking: Ranking, question: SearchQuestion, doc_of: Map
     rows = ((doc, ranking.rows[seq]) for doc, seq in best.items())
     titles = {doc: terms_in_name(row.title, row.language) for doc, row in rows}
     asked = [{form for form, _ in term.alternatives} for term in question.terms]
-    found = frozenset(doc for doc, title in titles.items() if not any(map(title.isdisjoint, asked)))
+    # A title that lists ten things is about none of them.
+    found = frozenset(
+        doc
+        for doc, title in titles.items()
+        if not any(map(title.isdisjoint, asked))
+        and len(_content_of(ranking.rows[best[doc]])) <= MOST_IN_TITLE * len(asked)
+    )
     return found if len(found) <= MOST_VERBATIM else frozenset()
 
 
@@ -718,8 +731,10 @@ def _meant(
     every = {term.word for term in question.terms} - question.days.keys()
     of_time = docs.intersection(mentions.by_time)
     if any(every <= match.words.keys() for seq, match in matches.items() if doc_of[seq] not in docs):
-        # *Revenue in October 2026* may be on a page about revenue, if that speaks of October.
-        meant -= {doc for doc in of_time if best[doc] < others}
+        # *Revenue in October* is on a page about revenue, if that speaks of October.
+        meant -= {doc for doc in of_time if best[doc] < others or (mentions.is_vague and best[doc] == others)}
+    elif rest and mentions.is_aside:
+        meant -= {doc for doc in of_time if best[doc] <= others}
     elif len(rest) <= 1 and mentions.by_day:
         meant |= of_time
     return frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) in meant)

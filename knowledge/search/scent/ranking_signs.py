@@ -65,7 +65,18 @@ class RankingSigns:
     def __init__(
         self, question: SearchQuestion, ranking: Ranking, *, sharing: int = 1, aliases: Sequence[str] = ()
     ) -> None:
-        self._question, self._ranking, self._aliases = question, ranking, aliases
+        self._question, self._ranking = question, ranking
+        asked = {form for term in question.terms for form, _ in term.alternatives}
+        language = ranking.rows[ranking.ranked[0]].language if aliases else ""
+        # Of *dal soup*, *soup* alone says nothing.
+        self._aliases = [
+            alias
+            for alias in aliases
+            if all(
+                is_stop_word(word, (language,)) or not asked.isdisjoint(terms_in_name(word, language))
+                for word in words(alias)
+            )
+        ]
         self.signs = ScentSigns(sharing=sharing)
         """Without `missing`."""
         if not ranking.ranked:
@@ -96,7 +107,7 @@ class RankingSigns:
             # A title that many pages have (`Weekly meeting`) tells none of them apart.
             title=max(
                 _name_match(question, counted, name, ranking.rows[best].language) / _with_title(ranking, name)
-                for name in (ranking.rows[best].title, *aliases)
+                for name in (ranking.rows[best].title, *self._aliases)
             ),
             unknown=counted.unknown,
             words=counted.words,

@@ -87,10 +87,43 @@ async def test_a_page_that_fits_the_other_words_much_better_stays_first(base: Ba
     assert await first(base, "Sam and the baker today") == ["house/roof.md"]
 
 
+TOPICS = {
+    "marathon.md": "# Marathon plan\n\nIn week 12 the long run is 30 km, in week 10 it is 25 km.\n",
+    "daily/2026-03-19.md": "# Thursday\n\nLong run of 10 km, plan for the marathon.\n",
+    "daily/2026-03-20.md": "# Friday\n\nRest.\n",
+    "passport.md": "# Renew the passport\n\nTo renew the passport, bring two photos.\n",
+    "release.md": "# Release process\n\nA release is made on Tuesday, after the login was tested.\n",
+    "daily/2026-11-24.md": "# Tuesday\n\nMeeting about the release, then lunch.\n",
+    "daily/2026-11-30.md": "# Monday\n\nNeed to renew the passport soon.\n",
+    "june.md": "# June Carter\n\nJune is a singer. A gift for June: a guitar.\n",
+    "daily/2026-06-20.md": "# Saturday\n\nBought a gift for the kids.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("marathon plan week 12", "marathon.md"),
+        ("long run in week 12", "marathon.md"),
+        ("how do I renew the passport today", "passport.md"),
+        ("gift for June", "june.md"),
+        ("what happened in week 12", "daily/2026-03-19.md"),
+    ],
+)
+async def test_a_page_with_all_words_and_the_time_comes_before_a_page_of_that_time(
+    tmp_path: Path, query: str, path: str
+) -> None:
+    base = Base(write(tmp_path, TOPICS))
+    base.finder = Finder(base.index, base.engines, correct, answer_tokens=1500, today=lambda: TODAY)
+    await base.index_all()
+    assert await first(base, query) == [path]
+
+
 async def test_a_time_that_depends_on_today_is_read_out(base: Base) -> None:
     assert (await searched(base, "what happened last week")).note == '"last week" was read as 2026-11-23 to 2026-11-29'
     assert (await searched(base, "what happened in week 47")).note is None
     assert (await searched(base, "boat next month")).note is None, "no page is of that time"
+    assert (await searched(base, "yesterday", path="house")).note is None, "no such page is shown"
 
 
 async def test_filters_hold_for_the_pages_of_a_time(base: Base) -> None:

@@ -27,6 +27,10 @@ PAGES = {
             ("polarisation curve", "leak", "polarisation curve", "ageing", "polarisation curve", "ageing"), 1
         )
     },
+    "notes/06-aid-organisations.md": "# Aid organisations\n\nThe Red Cross helps people in the world.\n",
+    "notes/07-lamps.md": "# Lamps\n\nThe bulbs of the lamps are in the cellar.\n",
+    "notes/08-first-aid.md": "# First aid\n\nFirst aid is what you do until the doctor is there.\n",
+    "support.md": "# Support\n\nThe second last release gets fixes only. The first release had no index.\n",
     "how we file.md": "# How we file\n\nA daily note for the day, and notes for what lasts. Wrote no more.\n",
     "committees/social.md": "# Social committee\n\nIt comes together for a meeting on the last Sunday of September.\n",
     "postgres.md": "# Postgres\n\nThe latest Postgres version that the program supports is 17.\n",
@@ -100,7 +104,16 @@ async def test_a_question_for_a_place_in_a_series_finds_that_page(
 
 
 @pytest.mark.parametrize(
-    "query", ["fourth polarisation curve", "first aid", "second hand leak", "first letters of the program"]
+    "query",
+    [
+        "fourth polarisation curve",
+        "first aid",
+        "second hand leak",
+        "what is first aid",
+        "second last release",
+        "first and last release",
+        "why the first release",
+    ],
 )
 async def test_a_place_that_no_series_has_is_only_words(base: Base, query: str) -> None:
     await base.index_all()
