@@ -63,6 +63,9 @@ _AND = r"\s+(?:and|und|et|y|e|en)\s+(?:(?:the|dem)\s+)?"
 _BETWEEN = r"\b(?:between|zwischen|entre|tra|fra|tussen)\s+(?:(?:the|dem|le|el)\s+)?"
 _TO_DATE, _AND_DATE = re.compile(_TO, re.IGNORECASE), re.compile(_AND, re.IGNORECASE)
 _BETWEEN_BEFORE = re.compile(rf"{_BETWEEN}$", re.IGNORECASE)
+_FROM_BEFORE = re.compile(
+    r"\b(?:from|since|von|vom|seit|du|depuis|desde|del|dal|van|vanaf)\s+(?:(?:the|dem|le|el)\s+)?$", re.IGNORECASE
+)
 _ORDINAL = r"(?:st|nd|rd|th|er|\.)?"
 _FROM_DAY = re.compile(rf"(?:(?<![\w./-])(\d\d?){_ORDINAL}{_TO}|{_BETWEEN}(\d\d?){_ORDINAL}{_AND})$", re.IGNORECASE)
 """Before the last day: *from 3 to* 7 March."""
@@ -137,13 +140,13 @@ def _ranges(query: str, dates: Sequence[NamedTime]) -> Iterator[NamedTime]:
         before = _BETWEEN_BEFORE.search(query[: first.start])
         is_range = _TO_DATE.fullmatch(link) or (_AND_DATE.fullmatch(link) and before)
         if is_range and (periods := _joined(first.periods, last.periods)):
-            yield NamedTime(before.start() if before else first.start, last.end, periods)
+            yield NamedTime(before.start() if before else _start_with_from(query, first.start), last.end, periods)
     for named in dates:
         begins_with_day = query[named.start].isdigit()
         if begins_with_day and (before := _FROM_DAY.search(query[: named.start])):
             periods = [Period(_same_month(day, before[1] or before[2]), day) for _, day in named.periods]
             if _in_order(periods):
-                yield NamedTime(before.start(), named.end, periods)
+                yield NamedTime(_start_with_from(query, before.start()), named.end, periods)
         elif not begins_with_day and _is_a_day(named) and (behind := _TO_DAY.match(query, named.end)):
             periods = [Period(day, _same_month(day, behind[1])) for day, _ in named.periods]
             periods = [one for one in periods if one.first.startswith(behind[2] or "")]
@@ -153,6 +156,12 @@ def _ranges(query: str, dates: Sequence[NamedTime]) -> Iterator[NamedTime]:
 
 def _is_a_day(named: NamedTime) -> bool:
     return named.periods[0].first == named.periods[0].last
+
+
+def _start_with_from(query: str, start: int) -> int:
+    """Return where a range begins whose first day is at `start`, with the *from* before it."""
+    before = _FROM_BEFORE.search(query[:start])
+    return before.start() if before else start
 
 
 def _same_month(day: str, number: str) -> str:
