@@ -40,7 +40,7 @@ def _days_in(text: str) -> Period | None:
         last = last if _is_short(first, last) else first
         return Period(first, last) if _is_short(first, last) else None
     for said in days_in(text.replace("_", " ")).values():
-        if not is_of_any_year(said) and not is_month(said):
+        if not is_of_any_year(said) and not is_month(said) and _is_short(said[0], said[0]):
             return Period(said[0], said[0])
     return None
 

@@ -174,15 +174,12 @@ def _in_order(periods: Sequence[Period]) -> bool:
 
 def _joined(first: Sequence[Period], last: Sequence[Period]) -> list[Period]:
     """Return the times from the first to the last one, within a year or over New Year if one of them has no year; none in no order."""
-    if len(first) == len(last) == 1:
-        pairs = [(first[0].first, last[0].last)]
-    elif len(last) == 1:
-        pairs = [(max(one.first for one in first if one.first <= last[0].last), last[0].last)]
-    else:
-        # Without a year, the latest first; that of the last year has no end after New Year.
-        begins = [one.first for one in (first[1:] or first)]
-        pairs = [(begin, min(one.last for one in last if one.last >= begin)) for begin in begins]
-    return [Period(*pair) for pair in pairs if pair[0] <= pair[1]]
+    if len(last) == 1:
+        begins = [one.first for one in first if one.first <= last[0].last]
+        return [Period(max(begins), last[0].last)] if begins else []
+    # Without a year, the latest first.
+    ends = {one.first: [its.last for its in last if its.last >= one.first] for one in first}
+    return [Period(begin, min(its)) for begin, its in ends.items() if its]
 
 
 def _months(query: str) -> Iterator[NamedTime]:

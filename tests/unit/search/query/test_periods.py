@@ -6,6 +6,8 @@ import time
 from datetime import date
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from knowledge.search.query.analysis import words
 from knowledge.search.query.days import days_in
@@ -103,7 +105,10 @@ def test_times_are_named_in_the_order_of_the_question() -> None:
     ]
 
 
-@pytest.mark.parametrize("query", ["11 June and 1 June", "2026-12-30 to 2026-01-02"])
+@pytest.mark.parametrize(
+    "query",
+    ["11 June and 1 June", "2026-12-30 to 2026-01-02", "from 3 March to 5 April 1999", "5 April 2060 to 3 March"],
+)
 def test_two_dates_that_make_no_range_stay_two(query: str) -> None:
     assert len(named(query)) == 2
 
@@ -152,3 +157,20 @@ def test_without_a_year_the_latest_comes_first() -> None:
 def test_a_page_is_of_a_time(path: str, title: str, said: object, days: str | None) -> None:
     period = period_of_page(path, title, said)
     assert (" to ".join(dict.fromkeys(period)) if period else None) == days
+
+
+_PIECES = st.sampled_from([
+    *("from", "to", "between", "and", "the", "of", "in", "on", "last", "next", "first", "end", "early", "-", ",", " "),
+    *("0", "3", "31", "99", "999", "1999", "2026", "2060", "2026-11-03", "2026_02_30", "20261131", "12.05.2026", "3/4/2026"),
+    *("week", "53", "2026-W53", "w53", "q3", "Q5", "month", "months", "days", "ago", "March", "February", "hier", "Monday"),
+])  # fmt: skip
+
+
+@given(st.lists(_PIECES, max_size=9), st.dates(date(1990, 1, 1), date(2090, 1, 1)))
+def test_whatever_is_asked_times_are_days_in_order_and_parts_of_the_question(pieces: list[str], today: date) -> None:
+    query = " ".join(pieces)
+    for one in periods_in(query, words(query), days_in(query), today, ["en"]):
+        assert one.periods
+        assert one.written in query
+    if period := period_of_page(f"{query.replace('/', ' ')}.md", query, query):
+        assert date.fromisoformat(period.first) <= date.fromisoformat(period.last)
