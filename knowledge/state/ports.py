@@ -293,7 +293,7 @@ class Period(NamedTuple):
 
 
 LONGEST_PERIOD_DAYS = 92
-"""The most days of the time that a document is of: those of a quarter."""
+"""The most days that the time of a document has: those of a quarter."""
 
 
 class PropertyLines(NamedTuple):
@@ -662,10 +662,11 @@ class IndexStore(Protocol):
         ...
 
     async def of_periods(self, periods: Sequence[Period], *, limit: int) -> Sequence[int]:
-        """Return documents of one of these times, by their first day, longer times first, at most `limit`.
+        """Return at most `limit` documents whose time is within one of `periods`.
 
-        A time after the first is only used if it and those before it have at most `limit` documents together. If no document is of
-        one of the times or a part of it, those of a longer time around the first one that has any are returned.
+        They come period by period, and within one by their first day, longer times first. From the first period on that
+        would make more than `limit` together with those before it, no more are added. If there are no such documents, those whose
+        time is around a whole period are returned, of the first period with any.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Weeks, months and quarters by their numbers, as texts write them. Pure."""
+"""Days, weeks, months and quarters that texts write with numbers, and quarters in words. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.state.ports import Period
 YEAR = r"((?:19|20)\d\d)"
 _OF_YEAR = rf"(?:[\s,/-]*(?:(?:of|in|von|de|del)\s+)?{YEAR}(?!\d))?"
 _DAY = re.compile(rf"(?<!\d){YEAR}([-_./]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
-"""Also `2026_11_29` of Logseq, `20261129`, and the end of `2026/11/29.md`."""
+"""`2026-11-29`, but also Logseq's `2026_11_29`, `20261129`, and folders such as `2026/11/29.md`."""
 _MONTH = re.compile(rf"(?<!\d){YEAR}[-_./](0[1-9]|1[0-2])(?![-_./]?\d)")
 _WEEK_WORDS = "week|wk|kw|kalenderwoche|woche|semaine|semana|settimana|vecka|uge|uke|viikko|tydzień|неделя"
 _WEEK = re.compile(
@@ -37,7 +37,7 @@ _LATEST_FIRST = YEARS[::-1]
 
 
 class NamedTime(NamedTuple):
-    """A time as a text writes it: where its first and last characters are, and the periods that it may be."""
+    """A time as a text writes it: where it begins and ends (exclusive), and the periods that it may be."""
 
     start: int
     end: int
@@ -45,20 +45,20 @@ class NamedTime(NamedTuple):
 
 
 def days_by_number(text: str) -> Iterator[NamedTime]:
-    """Yield the days that are written with the year first, without words."""
+    """Yield the days written in figures with the year first."""
     for found in _DAY.finditer(text):
         day = f"{found[1]}-{found[3]}-{found[4]}"
         yield NamedTime(found.start(), found.end(), [Period(day, day)])
 
 
 def months_by_number(text: str) -> Iterator[NamedTime]:
-    """Yield the months that are written with the year first, without words."""
+    """Yield the months written in figures with the year first."""
     for found in _MONTH.finditer(text):
         yield NamedTime(found.start(), found.end(), [month(int(found[1]), int(found[2]))])
 
 
 def weeks_and_quarters(text: str) -> Iterator[NamedTime]:
-    """Yield the calendar weeks (ISO 8601) and quarters; without a year they are of any year, the latest first."""
+    """Yield the calendar weeks (ISO 8601) and quarters; those without a year with a period for each year, the latest first."""
     for found in _WEEK.finditer(text):
         year, number = found[1] or found[4], int(found[2] or found[3])
         if periods := of_years(year, partial(_week, number=number)):
@@ -72,7 +72,7 @@ def weeks_and_quarters(text: str) -> Iterator[NamedTime]:
 
 
 def of_years(year: str | None, period: Callable[[int], Period | None]) -> list[Period]:
-    """Return the period in `year`, or in each year, the latest first."""
+    """Return the period in `year`, or without a year the one in each of `YEARS`, the latest first."""
     return [one for of in ([int(year)] if year else _LATEST_FIRST) if (one := period(of))]
 
 
@@ -96,6 +96,6 @@ def between(first: date, last: date) -> Period:
 def _week(year: int, number: int) -> Period | None:
     try:
         monday = date.fromisocalendar(year, number, 1)
-    except ValueError:  # not each year has a week 53
+    except ValueError:  # not every year has a week 53
         return None
     return between(monday, monday + timedelta(6))

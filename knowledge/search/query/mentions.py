@@ -1,4 +1,4 @@
-"""The pages that a question names among other words: by number (`ADR 14`), by title (*how do I make tea*), by date (*12 May 2026*)."""
+"""The pages that a question names among other words: by number (`ADR 14`), by title (*how do I make tea*), by time (*week 47*)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowledge.state.document_names import number_key
 from knowledge.state.ports import IndexStore
 
 MOST_MENTIONED = 3
-"""The most pages of one name that a question mentions: of more, none is meant in particular."""
+"""The most pages that one name may mention: if more have it, none is meant in particular."""
 MOST_LOOKED_UP = 20
 """The most pages and sections of one name that are looked at, those outside the scope of the search included."""
 MOST_NUMBERED = 3
@@ -23,11 +23,11 @@ OF_ANY_TIME = frozenset((
     "passiert", "geschah", "gemacht", "getan", "notiz", "notizen", "eintrag", "einträge", "protokoll", "protokolle",
     "passé", "fait", "fiche", "pasó", "hice", "hizo", "nota", "notas", "successo", "fatto", "gedaan",
 ))  # fmt: skip
-"""Words that say nothing of a time: *what happened last week* is on the pages of last week, whether they have the word or not."""
+"""Words that add nothing to a time: *what happened last week* is on the pages of last week, whether they have the word or not."""
 _BY_THE_WAY = re.compile(
     r"(?:today|heute|aujourd|hoy|oggi|vandaag|hoje|idag|dzisiaj|сегодня|(?:on|am)\s)", re.IGNORECASE
 )
-"""Times that are often said by the way."""
+"""The beginnings of times that are often said in passing."""
 _HAS_YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBERED = re.compile(
     r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
@@ -43,17 +43,17 @@ class Mentioned:
     docs: frozenset[int] = frozenset()
     words: frozenset[str] = frozenset()
     by_time: tuple[int, ...] = ()
-    """The documents that it names by a time only, by their first day, longer times first. If they are many, they are not in `docs`:
-    those that fit the rest of the question are meant."""
+    """The documents that it names by a time only, as `of_periods` orders them. If a time has more than `MOST_MENTIONED`, they are
+    not in `docs`: only those that fit the rest of the question are meant."""
     by_day: bool = False
-    """Whether all times in the question are dates."""
+    """Whether all times in the question are dates of one day."""
     is_vague: bool = False
-    """Whether no time in the question is a date or has a year: *week 12* may be of a plan, and *June* a singer."""
+    """Whether a time in the question is no date, and none has a year: *week 12* may be of a plan, and *June* a singer."""
     is_aside: bool = False
-    """Whether the time is probably said by the way: *how do I renew a passport today*, a rule for *Fridays*."""
+    """Whether the time is probably said in passing: *how do I renew a passport today*, *is the shop open on Sunday*."""
 
     def words_beside(self, question: SearchQuestion) -> Sequence[str]:
-        """Return the question's words beside those that name the documents, and without those that say nothing of a time."""
+        """Return the question's words beside those that name the documents, and without those that add nothing to a time."""
         silent = OF_ANY_TIME if self.by_time else frozenset()
         return [term.word for term in question.terms if term.word not in self.words and term.word not in silent]
 

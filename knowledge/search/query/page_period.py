@@ -11,16 +11,16 @@ from knowledge.search.query.days import days_in, is_month, is_of_any_year
 from knowledge.state.ports import LONGEST_PERIOD_DAYS, Period
 
 LONGEST_NAME = 200
-"""The characters of a name or title that are read."""
+"""The most characters of a name or title that are read."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _UNTIL = re.compile(r"\s*(?:-{1,2}|_|\u2013|to|until|till|bis|au|al|a|hasta|tot)\s*", re.IGNORECASE)
-"""Between the first and the last day of a page; in *2026-11-23 follow-up to 2026-11-02* each stands for itself."""
+"""The text between the first and the last day of a page; *2026-11-23 follow-up to 2026-11-02* is no range."""
 
 
 def period_of_page(path: str, title: str, said: object) -> Period | None:
-    """Return the time that a page is of by its file name, its folders, its title, or `said`, the `date` of its front matter.
+    """Return the time that a page is of, by its file name, else its folders, its title, or `said`, the `date` of its front matter.
 
-    A day comes before a longer time. None if it is of no day, week, month or quarter.
+    A day in any of the first three comes before a longer time in another. None if the page is of no day, week, month or quarter.
     """
     folders, _, name = without_suffix(path).rpartition("/")
     parts = (name[:LONGEST_NAME], f"{folders}/{name}"[-LONGEST_NAME:], title[:LONGEST_NAME])
@@ -31,7 +31,7 @@ def period_of_page(path: str, title: str, said: object) -> Period | None:
 
 
 def _days_in(text: str) -> Period | None:
-    """Return the first day in a text, to the last one if it says so."""
+    """Return the first day in a text, or the days from it to the second if the text has a short range."""
     named = sorted(days_by_number(text), key=lambda one: one.start)
     if named:
         first = last = named[0].periods[0].first

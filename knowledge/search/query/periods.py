@@ -37,7 +37,7 @@ _MONTHS = frozenset((
 _MAY_BE_OTHER_WORDS = frozenset((
     "march", "may", "mai", "mars", "mayo", "mei", "maio", "marzo", "august", "april", "june", "augustus", "julio",
 ))  # fmt: skip
-"""Those that are also names of people and other words: they are months behind one of the words in `_BEFORE_MONTH`."""
+"""Those that are also names of people or other words: they are read as months only after one of the words in `_BEFORE_MONTH`."""
 _BEFORE_MONTH = re.compile(
     r"\b(?:in|for|of|from|since|until|till|by|during|last|this|next|early|late|mid|im|seit|bis|ende|anfang|mitte|en|de|du|d['\u2019]|fin|début|"
     r"del|desde|hasta|di|da|em)[\s-]*$",
@@ -49,13 +49,13 @@ _WEEK_OF = re.compile(
     r"(last|letzte[nr]?|dernière|última|ultima))\s+(?:week|woche|semaine|semana|settimana)\s+(?:of|in|im|des|de|du|di|d['\u2019])\s*$",
     re.IGNORECASE,
 )
-"""Before the name of a month."""
+"""The text before the name of a month if a week of it is meant: *first week of* November."""
 _PART_BEFORE = re.compile(
     r"\b(?:(beginning|start|early|anfang|début|principios|inizio)|(middle|mid|mitte|mi|mediados|metà)|(end|late|ende|fin|finales|fine))"
     r"(?:\s+(?:of|de|di|d['\u2019]))?[\s-]*$",
     re.IGNORECASE,
 )
-"""Before the name of a month: a third of it."""
+"""The text before the name of a month if a third of the month is meant: *end of* October."""
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _YEAR_BEHIND = re.compile(rf"[\s,]+(?:(?:of|de)\s+)?{YEAR}(?!\d)")
 _TO = r"\s*(?:-|\u2013|\b(?:to|until|till|through|bis|au|al|hasta|tot|a)\b)\s*(?:(?:the|zum)\s+)?"
@@ -68,34 +68,34 @@ _FROM_BEFORE = re.compile(
 )
 _ORDINAL = r"(?:st|nd|rd|th|er|\.)?"
 _FROM_DAY = re.compile(rf"(?:(?<![\w./-])(\d\d?){_ORDINAL}{_TO}|{_BETWEEN}(\d\d?){_ORDINAL}{_AND})$", re.IGNORECASE)
-"""Before the last day: *from 3 to* 7 March."""
+"""The text before the last day: *from 3 to* 7 March."""
 _TO_DAY = re.compile(
     rf"{_TO}(\d\d?)(?:st|nd|rd|th)?(?![\w./-]|\s*(?:[ap]m\b|o['\u2019]clock|uhr\b|h\b))(?:,?\s+{YEAR}(?!\d))?",
     re.IGNORECASE,
 )
-"""Behind the first day: March 3 *to 7, 2026*."""
+"""The text after the first day: March 3 *to 7, 2026*."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedPeriod:
-    """A time as a question writes it, with the periods that it may be; without a year it may be of many, the latest first."""
+    """A time as a question writes it, with the periods that it may be; without a year, one for each year, the latest first."""
 
     written: str
     periods: tuple[Period, ...]
     by_today: bool = False
-    """Whether the day of the question decides which it is."""
+    """Whether it depends on the day on which the question is asked."""
 
 
 def periods_in(
     query: str, asked: Collection[str], days: Mapping[str, Sequence[str]], today: date, languages: Collection[str]
 ) -> Sequence[AskedPeriod]:
-    """Return the times that a question names, in its order, none of which overlap.
+    """Return the times that a question names, in its order, without overlaps.
 
-    `asked` are its words, `days` its dates (as `days_in` returns them), and `languages` those that it may be in.
+    `asked` are its words, `days` its dates (as `days_in` returns them), and `languages` those that it may be in, the likeliest first.
     """
     if not _DIGIT.search(query) and TIME_WORDS.isdisjoint(asked) and _MONTHS.isdisjoint(asked):
         return ()
-    # What comes first keeps its words: the *last week of October* is not last week, and *9 March* not March.
+    # The reading that is listed first keeps its words: the *last week of October* is not last week, and *9 March* not March.
     dates = _apart(
         [
             *_parts_of_months(query),
@@ -111,7 +111,7 @@ def periods_in(
 
 
 def _apart(names: Sequence[NamedTime]) -> list[NamedTime]:
-    """Return those that do not overlap an earlier one, by their place in the question."""
+    """Return the names that do not overlap one listed before them, in the order of the question."""
     found: list[NamedTime] = []
     for named in names:
         if all(named.end <= other.start or named.start >= other.end for other in found):
@@ -134,7 +134,7 @@ def _dates(query: str, days: Mapping[str, Sequence[str]]) -> Iterator[NamedTime]
 
 
 def _ranges(query: str, dates: Sequence[NamedTime]) -> Iterator[NamedTime]:
-    """Yield the times from one date to the next, and those of which only one end has a month."""
+    """Yield the ranges from one date or month to the next, and those with a month at one end only: *3 to 7 March*."""
     for first, last in pairwise(dates):
         link = query[first.end : last.start]
         before = _BETWEEN_BEFORE.search(query[: first.start])
@@ -159,7 +159,7 @@ def _is_a_day(named: NamedTime) -> bool:
 
 
 def _start_with_from(query: str, start: int) -> int:
-    """Return where a range begins whose first day is at `start`, with the *from* before it."""
+    """Return where the range with its first day at `start` begins, including a *from* before it."""
     before = _FROM_BEFORE.search(query[:start])
     return before.start() if before else start
 
@@ -173,7 +173,10 @@ def _in_order(periods: Sequence[Period]) -> bool:
 
 
 def _joined(first: Sequence[Period], last: Sequence[Period]) -> list[Period]:
-    """Return the times from the first to the last one, within a year or over New Year if one of them has no year; none in no order."""
+    """Return the ranges from `first` to `last`; none if the end is before the beginning.
+
+    An end without a year takes that of the other, or the one before or after it if the range spans New Year.
+    """
     if len(last) == 1:
         begins = [one.first for one in first if one.first <= last[0].last]
         return [Period(max(begins), last[0].last)] if begins else []
@@ -218,7 +221,7 @@ def _names_of_months(query: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 def _week_of_month(year: int, number: int, week: int) -> Period:
-    """Return seven days of a month: those from its first, eighth, fifteenth or 22nd day, or for the fifth its last ones."""
+    """Return seven days of a month, from its first, eighth, fifteenth or 22nd day; for `week` 5 its last seven."""
     first, last = map(date.fromisoformat, month(year, number))
     begins = last - timedelta(6) if week > 4 else first + timedelta(7 * (week - 1))
     return between(begins, begins + timedelta(6))

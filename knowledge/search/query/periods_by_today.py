@@ -12,13 +12,14 @@ from knowledge.state.ports import Period
 
 FRENCH = "fr"
 LONGEST_DAYS = 366
+"""The most days that *the last 90 days* and the like are read as."""
 _DAYS: Mapping[str, int] = {
     "today": 0, "yesterday": -1, "tomorrow": 1, "heute": 0, "gestern": -1, "vorgestern": -2, "aujourd'hui": 0, "hier": -1,
     "avant-hier": -2, "hoy": 0, "ayer": -1, "anteayer": -2, "oggi": 0, "ieri": -1, "vandaag": 0, "gisteren": -1, "hoje": 0,
     "ontem": -1, "idag": 0, "igår": -1, "dzisiaj": 0, "wczoraj": -1, "сегодня": 0, "вчера": -1,
 }  # fmt: skip
 _ONLY_FRENCH = frozenset({"hier"})
-"""*Here* in German and Dutch."""
+"""Words that mean something else in other languages: `hier` is *here* in German and Dutch."""
 _UNITS: Mapping[str, str] = {
     word: unit
     for unit, words in {
@@ -42,7 +43,8 @@ _WEEKDAYS: Mapping[str, int] = {
     for word in words.split()
 }  # fmt: skip
 TIME_WORDS = frozenset({*_DAYS, *_UNITS, *_WEEKDAYS, "aujourd", "avant"})
-"""A question without any of them, or a part of one, names no such time."""
+"""A question without these words, figures and names of months names no time. `aujourd` and `avant` are from *aujourd'hui* and
+*avant-hier*."""
 _LAST = r"last|past|previous|letzte[nrms]?|vergangene[nrms]?|vorige[nrms]?|afgelopen"
 _THIS = r"this|current|diese[nrms]?|cette|ce|esta|este|questa|questo|deze|dit"
 _NEXT = r"next|coming|nächste[nrms]?|kommende[nrms]?|volgende|próxim[ao]"
@@ -74,7 +76,7 @@ _DAY_WORD = re.compile(r"(?<!\w)(?:aujourd['\u2019]hui|avant-hier|[^\W\d_]+)", r
 
 
 def periods_by_today(query: str, today: date, languages: Collection[str]) -> Iterator[NamedTime]:
-    """Yield the times that depend on `today`; `languages` are those that the question may be in."""
+    """Yield the times that depend on `today`; `languages` are those that the question may be in, the likeliest first."""
     yield from _counted(query, today)
     for found in _SHIFTED.finditer(query):
         shift = -1 if found[1] else 0 if found[2] else 1 if found[3] else None
@@ -90,7 +92,7 @@ def periods_by_today(query: str, today: date, languages: Collection[str]) -> Ite
 
 
 def _counted(query: str, today: date) -> Iterator[NamedTime]:
-    """Yield the times at or within a number of days, weeks or months before today."""
+    """Yield the times that count back from today: *the last 10 days*, *three weeks ago*."""
     for found in chain.from_iterable(pattern.finditer(query) for pattern in _MOST_RECENT):
         days = _number(found[1]) * _LENGTHS.get(_unit(found[2]), 0)
         if 0 < days <= LONGEST_DAYS:
@@ -101,9 +103,9 @@ def _counted(query: str, today: date) -> Iterator[NamedTime]:
 
 
 def _as_said(found: re.Match[str], word: str, shift: int | None, today: date) -> Iterator[NamedTime]:
-    """Yield the day of the week, or the week, weekend, month or quarter, by its distance from that of today.
+    """Yield the weekday, week, weekend, month or quarter that is `shift` from that of today (-1: last, 0: this, 1: next).
 
-    Without a distance (*on Monday*) it is the last such day, and no longer time.
+    Without a shift (*on Monday*), yield the most recent such weekday, which may be today; other units yield nothing.
     """
     weekday, unit = _WEEKDAYS.get(word.casefold()), _unit(word)
     if weekday is not None:
@@ -133,7 +135,7 @@ def _weekday(today: date, weekday: int, shift: int | None) -> date:
 
 
 def _shifted(today: date, unit: str, shift: int) -> Period | None:
-    """Return the day, week, weekend, month or quarter so many of them after that of today; None for another unit."""
+    """Return the day, week, weekend, month or quarter that is `shift` units after that of today; None for an unknown unit."""
     monday = today - timedelta(today.weekday() - 7 * shift)
     match unit:
         case "day":

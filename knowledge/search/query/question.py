@@ -41,9 +41,9 @@ MOST_TERMS = 48
 """The most distinct words that are searched. Of a longer question, such as a pasted log, the rarest words are
 searched."""
 MOST_DATES = 3
-"""The most dates that are searched as days, and the most times; each may be fifty, of as many years."""
+"""The most dates that are searched as days, and the most times that are looked up. Without a year each is fifty, one for each year."""
 READ_FOR_TIMES = 500
-"""The characters of a question in which times are looked for: in a pasted log, each line may have one."""
+"""The first characters of a question, in which times are looked for: in a pasted log, each line may have one."""
 MOST_OF_A_TIME = 500
 """The most pages of one time that are looked at."""
 LIKELY = 0.5
@@ -109,9 +109,9 @@ class SearchQuestion:
     days: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The dates in it, as they are written, each with the days that it may be (`2026-11-29`)."""
     times: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """The times in it, as they are written, each with the documents of that time, by their first day, longer times first."""
+    """The times in it that documents are of, as they are written, each with these documents as `IndexStore.of_periods` orders them."""
     read_by_today: Mapping[str, str] = field(default_factory=dict)
-    """Those of these times that depend on the day of the question, each with its first and last day."""
+    """Those of these times that depend on the day of the question, each with the days it was read as: `2026-11-23 to 2026-11-29`."""
     core: str = ""
     """The question, corrected, without stop words at both ends."""
     asking: frozenset[str] = frozenset()
@@ -234,7 +234,7 @@ class Questions:
     async def _times(
         self, query: str, asked: Collection[str], days: Mapping[str, Sequence[str]], languages: Collection[str]
     ) -> tuple[dict[str, Sequence[str]], Mapping[str, Sequence[int]], Mapping[str, str]]:
-        """Return the dates that are no end of a longer time, the times that documents are of, and how those by today were read."""
+        """Return `days`, `times` and `read_by_today` of the question, without dates that are part of a longer time."""
         periods = periods_in(query[:READ_FOR_TIMES], asked, days, self._today(), languages)[:MOST_DATES]
         within = {written for written in days for one in periods if written in one.written and written != one.written}
         found = {one: await self._index.of_periods(one.periods, limit=MOST_OF_A_TIME) for one in periods}

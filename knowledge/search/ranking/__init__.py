@@ -18,7 +18,7 @@ The finder (`knowledge/search/finder.py`) then calls the others:
 | step | where |
 |---|---|
 | let a reranker reorder the first chunks, if one is chosen | `knowledge/search/rerank/order.py` |
-| put the newest or first page of a series first if the question asks for it | `page_series.py` |
+| put a page of a series (the newest, the second) first if the question asks for it | `page_series.py` |
 | leave out what earlier parts of the answer showed, and show several pages in each | `answer_parts.py`, `fusion.py`: `spread` |
 | say why hits rank where they do, if that is requested | `explanation.py` |
 

@@ -390,7 +390,7 @@ def _plain(part: str) -> str:
         PRESENT: "how many of the question's words it has",
         NEIGHBOURS: "words that are neighbours in the question, too",
         VERBATIM: "the question as it was written, which it has",
-        MENTIONED: "its page, which the question names",
+        MENTIONED: "its page, which the question names or whose title has all its words",
         BY_WORDS: "its place by words",
         BY_MEANING: "its place by meaning",
         EXACT: "its name, which matches the question",

@@ -1,4 +1,4 @@
-"""Finds the newest, the first or the second of several pages with a date, a version or a number in their names: *latest release*."""
+"""Finds the newest or the first to fourth of several pages with a date, a version or a number in their names: *latest release*."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MOST_OF_THEM = 3
 FEWEST_DATED, FEWEST = 2, 3
 """Pages with a date, or with a version or number, in their name that a folder must have."""
 MOST_PAGES = 20_000
-"""Of a folder with more pages none is looked for."""
+"""A folder with at least so many pages is not searched for its newest."""
 MOST_FOLDERS, MOST_COMPARED = 3, 1_000
-"""The most folders of which only some pages may be the series, and the most pages of each."""
+"""The most folders in which only some pages may be the series, and the most pages of such a folder."""
 NEWEST = -1
 _NEWEST = frozenset((
     "latest", "newest", "last", "neueste", "neuester", "neuestes", "neuesten", "letzte", "letzter", "letztes", "letzten",
@@ -67,7 +67,7 @@ _PLACES = {
 }
 _WHICH = {NEWEST: "newest", **{place: words_[0] for place, words_ in enumerate(_ORDINALS)}}
 _ABOUT_IT = re.compile(r"^\W*(?:how|why|wie|warum|comment|pourquoi|cómo|por qué)\b|\bfor\W*$", re.IGNORECASE)
-"""How a question begins or ends that is about the first one, and does not ask for it."""
+"""The beginning or end of a question that is about such a page and does not ask for it: *why the first release*."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _YEARS = frozenset({"year", "jahr", "année", "año", "anno"})
 _MOST_RECENT = re.compile(r"\bmost recent\b", re.IGNORECASE)
@@ -109,11 +109,11 @@ class _AskedPlace:
 async def find_of_series(
     index: IndexStore, question: SearchQuestion, ranking: Ranking, *, place: str = ""
 ) -> PageOfSeries | None:
-    """Return the page, below `place`, of the series that a question is about; None if it asks for no place in one.
+    """Return the page of a series, at or below `place`, that a question asks for; None if it asks for none, or there is no such page.
 
-    A series are the pages of a folder: that of the first page, one from which most of the best pages are, or one of a page whose name
-    has words of the question. The page must have all other words of the question in its title or path: the *latest minutes about
-    hiring* are not told by a name, unless names speak of hiring.
+    A series is the pages of a folder: that of the first page, one that most of the best pages are in, or that of a page whose name
+    has words of the question. The page must have all other words of the question in its title or path: names do not say which are
+    the *latest minutes about hiring*, unless they mention hiring.
     """
     asked = _asked(question)
     # A page that is named with such a word is meant itself: *first aid*.
@@ -150,7 +150,7 @@ async def find_of_series(
             and (not asked.year or key[0] == int(asked.year))
         ]
         found = _nth(ordered, asked.place)
-        # Numbered pages are of all kinds, unless the folder says of which.
+        # Numbered pages are of all kinds, unless the name of their folder says of which.
         if found and (_is_dated(found) or _has_all(asked.others, records[members[found]], of=folder)):
             return PageOfSeries(found, _WHICH[asked.place])
     return None
@@ -210,7 +210,7 @@ def newest_of(paths: Iterable[str]) -> str:
 def in_order(paths: Iterable[str]) -> Sequence[tuple[Sequence[int], str]]:
     """Return the paths whose file names have a date, or else a version or a number, each behind it, in that order.
 
-    Returns none if few names have one, or folders for years or months have names without a year.
+    Returns none if few names have one, or if names are without a year but their folders are for years or months.
     """
     names = {path: without_suffix(path.rpartition("/")[2]) for path in paths}
     names = {path: name for path, name in names.items() if not _NO_MEMBER.search(name)}

@@ -56,10 +56,11 @@ PAGE_DEPTH, NAME_DEPTH = 40, 20
 MOST_OF_MENTIONED = 2
 """Chunks of each page that the question names among other words which come first."""
 MOST_OF_A_TIME = 8
-"""Of the many pages of a time that the question names, such as a month, those that come first."""
+"""If a time that the question names, such as a month, has many pages, the most of them that come first."""
 MENTION, DOUBTFUL_MENTION = 1.5, 0.5
 """Their boost, as a share of that for the question as it was written. The first puts a passage without any of the words before one
-that has them all as neighbours; the second, if another page has more of the question, is enough to be shown, but not first."""
+that has them all as neighbours. The second is for a page that is named although another has more of the question, and for one with all
+its words in the title: enough to be shown, but not to come first by itself."""
 MOST_VERBATIM = 5
 """The most pages whose chunks are put first because they have the question as it was written, or all of its words in their title. What
 more pages have does not tell them apart."""
@@ -121,7 +122,7 @@ class RankTrace:
     unit: float
     boosts: Mapping[int, tuple[float, float, float, float]] = field(default_factory=dict)
     """For each of the first chunks, what was added for question words it has, for adjacent question words it keeps together, for
-    the whole question as it was written, and because the question mentions its page."""
+    the whole question as it was written, and because the question mentions its page or the page's title has all its words."""
     scale: float = 1.0
 
 
@@ -151,9 +152,9 @@ class Ranking:
     mentioned_docs: frozenset[int] = frozenset()
     """The documents that the question mentions, whether they come first or not."""
     of_series: int | None = None
-    """The chunk that was put first because its page is the newest, the first or so of a series, as the question asks."""
+    """The chunk that was put first because its page is the one of a series that the question asks for."""
     which: str = ""
-    """Which one of the series: "newest", "first"."""
+    """Which one of the series that is: "newest", "first", ...; "" if there is none."""
     plain_rows: Mapping[int, ChunkRow] = field(default_factory=dict)
     """The rows, without properties, of chunks that were found by them. In `rows`, their text ends with the properties."""
     reranker: str = ""
@@ -323,7 +324,8 @@ class Ranker:
     ) -> Sequence[Scored]:
         """Return the best chunks of each mentioned document by words; the first one of a document that has none of the words.
 
-        Of the many documents of a time, these are the best chunks of the best ones by the words beside the time, or else of the first.
+        If a time has many documents, these are the best chunk of each of the best by the words beside the time; if none has any of the
+        words, the first chunk of each of the first documents.
         """
         found: list[Scored] = []
         if among := [doc for doc in mentioned.by_time if doc not in mentioned.docs]:
@@ -632,8 +634,8 @@ def boost_coverage(
 ) -> Ranking:
     """Return `ranking` with a boost for the `best` chunks that have more of the question's words, and more of them as neighbours.
 
-    Those in `verbatim`, which have the question as it was written, have a boost that puts them first, and so have those whose page it
-    mentions.
+    Chunks in `verbatim`, which have the question as it was written, get a boost that puts them first, and so do those of a page that
+    it mentions. Those of a page with all words of the question in its title get a smaller one.
     BM25 alone lets one rare word outweigh several others, and ignores where in the chunk they are.
     """
     matcher = TermMatcher(question.terms, question.pairs, question.times)
@@ -641,7 +643,7 @@ def boost_coverage(
     words = max(len(question.terms), 1)
     mentioned = _meant(ranking, matches, question, mentions)
     doc_of = {seq: ranking.rows[seq].doc for seq in matches}
-    # A page of the day that has little of the question is not the page that was meant.
+    # A page of the time that has little of the question is not the page that was meant.
     other = frozenset(mentions.by_time) - {doc_of[seq] for seq in mentioned}
     doubtful = frozenset(seq for seq in ranking.mentioned if doc_of.get(seq) not in other)
     titled = _having_all_in_title(ranking, question, doc_of)
@@ -687,7 +689,7 @@ def _content_of(row: ChunkRow) -> Sequence[str]:
 
 
 def _having_all_in_title(ranking: Ranking, question: SearchQuestion, doc_of: Mapping[int, int]) -> frozenset[int]:
-    """Return the documents whose titles have all words of the question, in any order; none if many have."""
+    """Return the documents whose titles have all words of the question and few others, in any order; none if many have."""
     names = ranking.signals.names if ranking.signals else {}
     # Taking a title apart takes long, and one with all words is among the best names.
     best = {doc: seq for seq, doc in doc_of.items() if names.get(doc, 0.0) >= GOOD_NAME}

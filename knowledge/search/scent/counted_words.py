@@ -19,14 +19,14 @@ SCATTERED = 0.25
 """How much of an identifier a page has that has all its parts, but not together."""
 _HOW_MANY = re.compile(r"\bhow\s+(many|much|often|long)\b", re.IGNORECASE)
 ASKING = 0.25
-"""How much of a word a word counts that only asks."""
+"""How much a word that only asks counts, as a share of any other word."""
 _NUMBER = re.compile(r"v?\d+(?:\.\d+)*")
 
 
 class CountedWords:
     """The words of a question as the verdict counts them for the first page, with their rarity; `rows` are that page's passages.
 
-    `answered` are words that only ask for what the page is, such as *latest*.
+    `answered` are words that the page answers by being the one of a series that is asked for, such as *latest*.
     """
 
     def __init__(

@@ -34,8 +34,8 @@ class DistinctWords:
         # `march 20 km` may be no date. Only its place in a path tells, so a day without a year lacks nowhere.
         self._days = {said: days for said, days in question.days.items() if not is_of_any_year(days)}
         self._times = question.times
+        # Those that the page is of.
         times = [written for written, docs in question.times.items() if rows and rows[0].doc in docs]
-        """Those that the page is of."""
         dates = (*question.days, *times)
         self._of_dates = frozenset((*dates, *(word for written in dates for word in written.split())))
         # Where all is in capitals, they say nothing.

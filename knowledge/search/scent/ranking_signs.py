@@ -39,7 +39,7 @@ LEAD_ALONE, GAP_ALONE = 0.3, 0.5
 BEHIND = 5
 """The score of the page at this index of the ranking by words is compared with the first one's (`ScentSigns.gap`)."""
 OF_FOLDER = 0.5
-"""How much of a word a page has that only stands in the name of its folder, as in that of many pages."""
+"""How much of a word a page has if only the name of its folder, which it shares with other pages, has the word."""
 FEWEST_SAID = 4
 """Words that a text needs to say anything."""
 _SAYS_SOMETHING = re.compile(r"[^\W_]")
@@ -68,7 +68,7 @@ class RankingSigns:
         self._question, self._ranking = question, ranking
         asked = {form for term in question.terms for form, _ in term.alternatives}
         language = ranking.rows[ranking.ranked[0]].language if aliases else ""
-        # Of *dal soup*, *soup* alone says nothing.
+        # An alias counts only if all its words are asked for: *soup* alone does not ask for the alias *dal soup*.
         self._aliases = [
             alias
             for alias in aliases
@@ -85,7 +85,7 @@ class RankingSigns:
         best = first[0]
         page = ranking.rows[best].doc
         of_page = [seq for seq in first if ranking.rows[seq].doc == page]
-        # Its file name answers which one it is.
+        # Its file name answers *latest*, so its text need not.
         answered = series_words(question) if best == ranking.of_series else frozenset[str]()
         counted = self._counted = CountedWords(question, [ranking.rows[seq] for seq in of_page], answered)
         # A server's order is not boosted, so its chunks were not searched for words yet.

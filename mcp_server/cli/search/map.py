@@ -60,7 +60,7 @@ async def _map(args: argparse.Namespace, settings: Settings) -> tuple[MapView, I
 
 
 def _as_tree(directory: str, entries: Iterable[MapEntry]) -> Iterator[MapEntry]:
-    """Yield the entries below a directory, each followed by those below it. A map has them level by level, in parts."""
+    """Yield the entries below a directory, each followed by those below it. A map lists them level by level."""
     below: defaultdict[str, list[MapEntry]] = defaultdict(list)
     for entry in entries:
         below[parent(entry.path)].append(entry)
