@@ -12,6 +12,7 @@ from knowledge.search.query.days import YEARS
 from knowledge.state.ports import Period
 
 YEAR = r"((?:19|20)\d\d)"
+A_YEAR = re.compile(YEAR)
 _OF_YEAR = rf"(?:[\s,/-]*(?:(?:of|in|von|de|del)\s+)?{YEAR}(?!\d))?"
 _DAY = re.compile(rf"(?<!\d){YEAR}([-_./]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
 """`2026-11-29`, but also Logseq's `2026_11_29`, `20261129`, and folders such as `2026/11/29.md`."""
@@ -73,7 +74,7 @@ def weeks_and_quarters(text: str) -> Iterator[NamedTime]:
 
 def of_years(year: str | None, period: Callable[[int], Period | None]) -> list[Period]:
     """Return the period in `year`, or without a year the one in each of `YEARS`, the latest first."""
-    return [one for of in ([int(year)] if year else _LATEST_FIRST) if (one := period(of))]
+    return [one for each in ([int(year)] if year else _LATEST_FIRST) if (one := period(each))]
 
 
 @lru_cache(maxsize=1_024)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.search.query.analysis import words
+from knowledge.search.query.calendar_periods import A_YEAR
 from knowledge.search.query.days import is_month
 from knowledge.search.query.names import LONGEST_NAME, other_spellings
 from knowledge.search.query.question import SearchQuestion
@@ -28,7 +29,6 @@ _BY_THE_WAY = re.compile(
     r"(?:today|heute|aujourd|hoy|oggi|vandaag|hoje|idag|dzisiaj|сегодня|(?:on|am)\s)", re.IGNORECASE
 )
 """The beginnings of times that are often said in passing."""
-_HAS_YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBERED = re.compile(
     r"(?<![\w/.-])(?:[^\W\d_]{2,}(?:[\s_/-]|\s(?:no|nr)\.?\s?)?|[^\W\d_][_-])#?\d{1,5}(?:[.-]\d+)*(?![\w/])",
     re.IGNORECASE,
@@ -94,7 +94,7 @@ async def find_mentions(
         few.update(dated if len(dated) <= MOST_MENTIONED else ())
     by_day = question.times.keys() <= question.days.keys() and not any(map(is_month, question.days.values()))
     is_aside = all(_BY_THE_WAY.match(written) for written in question.times)
-    is_vague = not by_day and not any(map(_HAS_YEAR.search, question.times))
+    is_vague = not by_day and not any(map(A_YEAR.search, question.times))
     return Mentioned(frozenset(found | few), frozenset(said), tuple(dict.fromkeys(by_time)), by_day, is_vague, is_aside)
 
 

@@ -6,13 +6,12 @@ import re
 from datetime import date
 
 from knowledge.pages.paths import without_suffix
-from knowledge.search.query.calendar_periods import days_by_number, month, months_by_number, weeks_and_quarters
+from knowledge.search.query.calendar_periods import A_YEAR, days_by_number, month, months_by_number, weeks_and_quarters
 from knowledge.search.query.days import days_in, is_month, is_of_any_year
 from knowledge.state.ports import LONGEST_PERIOD_DAYS, Period
 
 LONGEST_NAME = 200
 """The most characters of a name or title that are read."""
-_YEAR = re.compile(r"(?:19|20)\d\d")
 _UNTIL = re.compile(r"\s*(?:-{1,2}|_|\u2013|to|until|till|bis|au|al|a|hasta|tot)\s*", re.IGNORECASE)
 """The text between the first and the last day of a page; *2026-11-23 follow-up to 2026-11-02* is no range."""
 
@@ -24,7 +23,7 @@ def period_of_page(path: str, title: str, said: object) -> Period | None:
     """
     folders, _, name = without_suffix(path).rpartition("/")
     parts = (name[:LONGEST_NAME], f"{folders}/{name}"[-LONGEST_NAME:], title[:LONGEST_NAME])
-    texts = [text for text in parts if _YEAR.search(text)]
+    texts = [text for text in parts if A_YEAR.search(text)]
     given = str(said or "")[:LONGEST_NAME]
     found = (one for read in (_days_in, _longer_time_in) for text in texts if (one := read(text)))
     return next(found, None) or _days_in(given) or _longer_time_in(given)

@@ -38,8 +38,10 @@ _MAY_BE_OTHER_WORDS = frozenset((
     "march", "may", "mai", "mars", "mayo", "mei", "maio", "marzo", "august", "april", "june", "augustus", "julio",
 ))  # fmt: skip
 """Those that are also names of people or other words: they are read as months only after one of the words in `_BEFORE_MONTH`."""
+BEFORE_MONTH = "in|for|of|from|since|until|till|by|during|last|this|next|early|late|mid"
+"""English words that may precede a month, as alternatives in a pattern."""
 _BEFORE_MONTH = re.compile(
-    r"\b(?:in|for|of|from|since|until|till|by|during|last|this|next|early|late|mid|im|seit|bis|ende|anfang|mitte|en|de|du|d['\u2019]|fin|début|"
+    rf"\b(?:{BEFORE_MONTH}|im|seit|bis|ende|anfang|mitte|en|de|du|d['\u2019]|fin|début|"
     r"del|desde|hasta|di|da|em)[\s-]*$",
     re.IGNORECASE,
 )

@@ -13,7 +13,7 @@ from knowledge.state.ports import Period
 FRENCH = "fr"
 LONGEST_DAYS = 366
 """The most days that *the last 90 days* and the like are read as."""
-_DAYS: Mapping[str, int] = {
+_DAYS_FROM_TODAY: Mapping[str, int] = {
     "today": 0, "yesterday": -1, "tomorrow": 1, "heute": 0, "gestern": -1, "vorgestern": -2, "aujourd'hui": 0, "hier": -1,
     "avant-hier": -2, "hoy": 0, "ayer": -1, "anteayer": -2, "oggi": 0, "ieri": -1, "vandaag": 0, "gisteren": -1, "hoje": 0,
     "ontem": -1, "idag": 0, "igår": -1, "dzisiaj": 0, "wczoraj": -1, "сегодня": 0, "вчера": -1,
@@ -31,7 +31,7 @@ _UNITS: Mapping[str, str] = {
     }.items()
     for word in words.split()
 }
-_LENGTHS = {"day": 1, "week": 7, "month": 31}
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 31}
 _WEEKDAYS: Mapping[str, int] = {
     word: at
     for at, words in enumerate((
@@ -42,7 +42,7 @@ _WEEKDAYS: Mapping[str, int] = {
     ))
     for word in words.split()
 }  # fmt: skip
-TIME_WORDS = frozenset({*_DAYS, *_UNITS, *_WEEKDAYS, "aujourd", "avant"})
+TIME_WORDS = frozenset({*_DAYS_FROM_TODAY, *_UNITS, *_WEEKDAYS, "aujourd", "avant"})
 """A question without these words, figures and names of months names no time. `aujourd` and `avant` are from *aujourd'hui* and
 *avant-hier*."""
 _LAST = r"last|past|previous|letzte[nrms]?|vergangene[nrms]?|vorige[nrms]?|afgelopen"
@@ -85,7 +85,7 @@ def periods_by_today(query: str, today: date, languages: Collection[str]) -> Ite
         yield from _as_said(found, found[1], -1 if found[2] else 1, today)
     for found in _DAY_WORD.finditer(query):
         word = found[0].casefold().replace("\u2019", "'")
-        days_off = None if word in _ONLY_FRENCH and [*languages][:1] != [FRENCH] else _DAYS.get(word)
+        days_off = None if word in _ONLY_FRENCH and [*languages][:1] != [FRENCH] else _DAYS_FROM_TODAY.get(word)
         if days_off is not None:
             day = today + timedelta(days_off)
             yield NamedTime(found.start(), found.end(), [between(day, day)])
@@ -94,7 +94,7 @@ def periods_by_today(query: str, today: date, languages: Collection[str]) -> Ite
 def _counted(query: str, today: date) -> Iterator[NamedTime]:
     """Yield the times that count back from today: *the last 10 days*, *three weeks ago*."""
     for found in chain.from_iterable(pattern.finditer(query) for pattern in _MOST_RECENT):
-        days = _number(found[1]) * _LENGTHS.get(_unit(found[2]), 0)
+        days = _number(found[1]) * _UNIT_DAYS.get(_unit(found[2]), 0)
         if 0 < days <= LONGEST_DAYS:
             yield NamedTime(found.start(), found.end(), [between(today - timedelta(days), today)])
     for found in chain.from_iterable(pattern.finditer(query) for pattern in _AGO):

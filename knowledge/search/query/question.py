@@ -32,7 +32,7 @@ from knowledge.search.query.languages import (
     may_be_foreign,
     question_languages,
 )
-from knowledge.search.query.periods import periods_in
+from knowledge.search.query.periods import BEFORE_MONTH, periods_in
 from knowledge.search.query.phrase import Phrase, core_of, phrases_of
 from knowledge.search.query.separable_verbs import GERMAN, SeparatedVerb, separated_verb
 from knowledge.state.ports import IndexPosition, IndexStore
@@ -44,7 +44,7 @@ MOST_DATES = 3
 """The most dates that are searched as days, and the most times that are looked up. Without a year each is fifty, one for each year."""
 READ_FOR_TIMES = 500
 """The first characters of a question, in which times are looked for: in a pasted log, each line may have one."""
-MOST_OF_A_TIME = 500
+MOST_DATED_PAGES = 500
 """The most pages of one time that are looked at."""
 LIKELY = 0.5
 """The probability from which a correction decides what kind of word was misspelt."""
@@ -72,9 +72,7 @@ _VERSUS = re.compile(r"(?<=\w)\s+(?:vs\.?|versus)\s+(?!code\b)(?=\w)")
 """Between two things that are compared, and not the name of an editor."""
 _ABOUT = re.compile(r"について[のは]?|に関(?:する|して)|とは(?=[?\uff1f]?\s*$)")
 """*About*, and *what is*, in Japanese: of the letters of an unspaced script, these would be rare words."""
-_MONTH_OF_MAY = re.compile(
-    r"\b(?:in|of|from|for|since|until|till|by|during|last|this|next|early|late|mid)[\s-]+may\b", re.IGNORECASE
-)
+_MONTH_OF_MAY = re.compile(rf"\b(?:{BEFORE_MONTH})[\s-]+may\b", re.IGNORECASE)
 """`may` where it is the month, and not the verb."""
 MAY = frozenset({"may"})
 _KANA = re.compile("[\u3041-\u30ff]")
@@ -237,7 +235,7 @@ class Questions:
         """Return `days`, `times` and `read_by_today` of the question, without dates that are part of a longer time."""
         periods = periods_in(query[:READ_FOR_TIMES], asked, days, self._today(), languages)[:MOST_DATES]
         within = {written for written in days for one in periods if written in one.written and written != one.written}
-        found = {one: await self._index.of_periods(one.periods, limit=MOST_OF_A_TIME) for one in periods}
+        found = {one: await self._index.of_periods(one.periods, limit=MOST_DATED_PAGES) for one in periods}
         times = {one.written: docs for one, docs in found.items() if docs}
         by_today = {one.written: " to ".join(dict.fromkeys(one.periods[0])) for one in periods if one.by_today}
         return (

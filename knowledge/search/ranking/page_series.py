@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from knowledge.pages.paths import parent, within, without_suffix
 from knowledge.search.query.analysis import terms_in_name, words
+from knowledge.search.query.calendar_periods import A_YEAR
 from knowledge.search.query.days import days_shown_in
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
@@ -30,37 +31,16 @@ _NEWEST = frozenset((
     "ultime", "nieuwste", "laatste", "ostatni", "ostatnia", "ostatnie", "ostatnią", "senaste", "последний", "последняя",
     "последнее", "последние", "последнюю",
 ))  # fmt: skip
-_ORDINALS = (
-    (
-        "first",
-        "1st",
-        "erste",
-        "erster",
-        "erstes",
-        "ersten",
-        "premier",
-        "première",
-        "primer",
-        "primera",
-        "primo",
-        "prima",
-    ),
-    (
-        "second",
-        "2nd",
-        "zweite",
-        "zweiter",
-        "zweites",
-        "zweiten",
-        "deuxième",
-        "segundo",
-        "segunda",
-        "secondo",
-        "seconda",
-    ),
-    ("third", "3rd", "dritte", "dritter", "drittes", "dritten", "troisième", "tercer", "tercera", "terzo", "terza"),
-    ("fourth", "4th", "vierte", "vierter", "viertes", "vierten", "quatrième", "cuarto", "cuarta", "quarto", "quarta"),
+_ORDINALS = tuple(
+    words_.split()
+    for words_ in (
+        "first 1st erste erster erstes ersten premier première primer primera primo prima",
+        "second 2nd zweite zweiter zweites zweiten deuxième segundo segunda secondo seconda",
+        "third 3rd dritte dritter drittes dritten troisième tercer tercera terzo terza",
+        "fourth 4th vierte vierter viertes vierten quatrième cuarto cuarta quarto quarta",
+    )
 )
+"""The words for each place in a series; the first of them is said in answers."""
 _PLACES = {
     **dict.fromkeys(_NEWEST, NEWEST),
     **{word: place for place, words_ in enumerate(_ORDINALS) for word in words_},
@@ -68,7 +48,6 @@ _PLACES = {
 _WHICH = {NEWEST: "newest", **{place: words_[0] for place, words_ in enumerate(_ORDINALS)}}
 _ABOUT_IT = re.compile(r"^\W*(?:how|why|wie|warum|comment|pourquoi|cómo|por qué)\b|\bfor\W*$", re.IGNORECASE)
 """The beginning or end of a question that is about such a page and does not ask for it: *why the first release*."""
-_YEAR = re.compile(r"(?:19|20)\d\d")
 _YEARS = frozenset({"year", "jahr", "année", "año", "anno"})
 _MOST_RECENT = re.compile(r"\bmost recent\b", re.IGNORECASE)
 _OTHER_SENSE = re.compile(
@@ -151,12 +130,12 @@ async def find_of_series(
         ]
         found = _nth(ordered, asked.place)
         # Numbered pages are of all kinds, unless the name of their folder says of which.
-        if found and (_is_dated(found) or _has_all(asked.others, records[members[found]], of=folder)):
+        if found and (_has_date_or_version(found) or _has_all(asked.others, records[members[found]], of=folder)):
             return PageOfSeries(found, _WHICH[asked.place])
     return None
 
 
-def _is_dated(path: str) -> bool:
+def _has_date_or_version(path: str) -> bool:
     """Return whether the file name has a date or a version."""
     name = without_suffix(path.rpartition("/")[2])
     return bool(_date_of(name) or _version_of(name))
@@ -189,7 +168,7 @@ def _asked(question: SearchQuestion) -> _AskedPlace | None:
         return None
     left_out = which | {"recent"} | {word for time in question.times for word in words(time)}
     terms = [term for term in question.terms if term.word not in left_out and term.word not in question.times]
-    years = [term.word for term in terms if _YEAR.fullmatch(term.word)]
+    years = [term.word for term in terms if A_YEAR.fullmatch(term.word)]
     if years:
         terms = [term for term in terms if term.word not in (*years, *_YEARS)]
     # Not the *last page of the contract*, which is no page here.

@@ -55,7 +55,7 @@ PAGE_DEPTH, NAME_DEPTH = 40, 20
 """The most pages taken from the search in whole texts, and from the search in names."""
 MOST_OF_MENTIONED = 2
 """Chunks of each page that the question names among other words which come first."""
-MOST_OF_A_TIME = 8
+FIRST_OF_A_TIME = 8
 """If a time that the question names, such as a month, has many pages, the most of them that come first."""
 MENTION, DOUBTFUL_MENTION = 1.5, 0.5
 """Their boost, as a share of that for the question as it was written. The first puts a passage without any of the words before one
@@ -331,10 +331,10 @@ class Ranker:
         if among := [doc for doc in mentioned.by_time if doc not in mentioned.docs]:
             rest = [term for term in question.terms if term.word not in mentioned.words]
             having = await _search_words(engines, rest, replace(scope, docs=frozenset(among))) if rest else ()
-            found += _best_of_pages(having)[:MOST_OF_A_TIME]
+            found += _best_of_pages(having)[:FIRST_OF_A_TIME]
             if not having:
-                firsts = await self._index.first_chunks(among[:MOST_OF_A_TIME])
-                found += [Scored(firsts[doc], doc, 0.0) for doc in among[:MOST_OF_A_TIME] if doc in firsts]
+                firsts = await self._index.first_chunks(among[:FIRST_OF_A_TIME])
+                found += [Scored(firsts[doc], doc, 0.0) for doc in among[:FIRST_OF_A_TIME] if doc in firsts]
         for doc in sorted(mentioned.docs):
             having = await _search_words(engines, question.terms, replace(scope, docs=frozenset([doc])))
             found += having[:MOST_OF_MENTIONED]
