@@ -328,6 +328,10 @@ def terms_in_name(name: str, language: str) -> frozenset[str]:
     return frozenset(form for word in words(name) for form in (stem(word, read_as), beginning(word, language)) if form)
 
 
+USUAL_LANGUAGES = ("en", "de", "fr", "es")
+"""Languages whose stop words say little in any text. Those of all languages have too many words that mean something in another one."""
+
+
 def is_stop_word(word: str, languages: Iterable[str] = ()) -> bool:
     """Return whether `word` is a stop word in one of `languages`, or in any known language if none is given."""
     asked = tuple(languages)

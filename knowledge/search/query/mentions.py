@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowledge.search.query.analysis import words
+from knowledge.search.query.analysis import USUAL_LANGUAGES, is_stop_word, words
 from knowledge.search.query.calendar_periods import A_YEAR
 from knowledge.search.query.days import is_month
 from knowledge.search.query.names import LONGEST_NAME, other_spellings
@@ -54,8 +54,11 @@ class Mentioned:
 
     def words_beside(self, question: SearchQuestion) -> Sequence[str]:
         """Return the question's words beside those that name the documents, and without those that add nothing to a time."""
-        silent = OF_ANY_TIME if self.by_time else frozenset()
-        return [term.word for term in question.terms if term.word not in self.words and term.word not in silent]
+        rest = [term.word for term in question.terms if term.word not in self.words]
+        if not self.by_time:
+            return rest
+        # Where no page is long enough to show its language, stop words are searched.
+        return [word for word in rest if word not in OF_ANY_TIME and not is_stop_word(word, USUAL_LANGUAGES)]
 
 
 NOTHING_MENTIONED = Mentioned()

@@ -12,7 +12,7 @@ from knowledge.state.ports import LONGEST_PERIOD_DAYS, Period
 
 LONGEST_NAME = 200
 """The most characters of a name or title that are read."""
-_UNTIL = re.compile(r"\s*(?:-{1,2}|_|\u2013|to|until|till|bis|au|al|a|hasta|tot)\s*", re.IGNORECASE)
+_UNTIL = re.compile(r"\s*(?:-{1,2}|_|\u2013|to|until|till|through|bis|au|al|a|hasta|tot)\s*", re.IGNORECASE)
 """The text between the first and the last day of a page; *2026-11-23 follow-up to 2026-11-02* is no range."""
 
 

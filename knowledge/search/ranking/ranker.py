@@ -329,7 +329,8 @@ class Ranker:
         """
         found: list[Scored] = []
         if among := [doc for doc in mentioned.by_time if doc not in mentioned.docs]:
-            rest = [term for term in question.terms if term.word not in mentioned.words]
+            beside = frozenset(mentioned.words_beside(question))
+            rest = [term for term in question.terms if term.word in beside]
             having = await _search_words(engines, rest, replace(scope, docs=frozenset(among))) if rest else ()
             found += _best_of_pages(having)[:FIRST_OF_A_TIME]
             if not having:

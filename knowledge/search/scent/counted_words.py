@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from statistics import fmean
 
-from knowledge.search.query.analysis import is_stop_word
+from knowledge.search.query.analysis import USUAL_LANGUAGES, is_stop_word
 from knowledge.search.query.asked_words import share_of
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.scent.distinct_words import DistinctWords, text_of
-from knowledge.search.scent.signs import USUAL_LANGUAGES
 from knowledge.state.ports import ChunkRow
 
 SCATTERED = 0.25

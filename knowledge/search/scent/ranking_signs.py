@@ -19,6 +19,7 @@ from knowledge.search.query.analysis import (
     terms_in_name,
     words,
 )
+from knowledge.search.query.mentions import OF_ANY_TIME
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.query.term_match import TermMatcher
 from knowledge.search.ranking.page_series import series_words
@@ -87,6 +88,9 @@ class RankingSigns:
         of_page = [seq for seq in first if ranking.rows[seq].doc == page]
         # Its file name answers *latest*, so its text need not.
         answered = series_words(question) if best == ranking.of_series else frozenset[str]()
+        # Its time answers when something *happened*.
+        if any(page in docs for docs in question.times.values()):
+            answered |= OF_ANY_TIME
         counted = self._counted = CountedWords(question, [ranking.rows[seq] for seq in of_page], answered)
         # A server's order is not boosted, so its chunks were not searched for words yet.
         matches = [self._match(seq) for seq in of_page]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HALF = 0.5
-USUAL_LANGUAGES = ("en", "de", "fr", "es")
-"""Languages whose stop words are not shown. Those of all languages have too many words that mean something in another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from knowledge.pages.map_view import MapEntry
 from knowledge.search.answers import Scent, ScentLevel
-from knowledge.search.query.analysis import is_stop_word
+from knowledge.search.query.analysis import USUAL_LANGUAGES, is_stop_word
 from knowledge.search.ranking.ranker import Ranking
-from knowledge.search.scent.signs import HALF, USUAL_LANGUAGES, ScentSigns
+from knowledge.search.scent.signs import HALF, ScentSigns
 
 BIAS = -5.07
 WEIGHTS = {

@@ -56,7 +56,8 @@ async def _map(args: argparse.Namespace, settings: Settings) -> tuple[MapView, I
         while view.next_cursor:
             view = await base.tiers.map(path, args.depth, cursor=view.next_cursor, indexed=state.complete)
             children += view.children
-        return replace(view, children=[*_as_tree(view.path, children)] if args.depth > 1 else children), state
+        is_deep = args.depth > 1 and not is_tag
+        return replace(view, children=[*_as_tree(view.path, children)] if is_deep else children), state
 
 
 def _as_tree(directory: str, entries: Iterable[MapEntry]) -> Iterator[MapEntry]:

@@ -186,6 +186,7 @@ def test_a_page_is_read_and_a_directory_mapped(ann: Person) -> None:
     both = [entry["path"] for entry in ann.json("map", "--depth", "2")["children"]]
     assert {"guides", "long.md"} <= {*both}
     assert both.index("guides") + 1 == both.index("guides/deploy.md"), "its pages follow a folder"
+    assert ann.json("map", "#deploy", "--depth", "2")["children"] == ann.json("map", "#deploy")["children"] != []
 
 
 def test_a_question_without_words_can_be_explained(ann: Person) -> None:

@@ -142,3 +142,20 @@ async def test_a_day_without_a_page_leads_to_the_week_around_it(tmp_path: Path) 
     base = Base(write(tmp_path, {"2026-W47.md": "# Review\n\nWe sang.\n", "other.md": "# Other\n\nWe sang, too.\n"}))
     await base.index_all()
     assert await first(base, "what happened on 18 November 2026") == ["2026-W47.md"]
+
+
+async def test_a_word_that_adds_nothing_to_a_time_hides_none_of_its_pages(tmp_path: Path) -> None:
+    days = {f"daily/2026-11-{day}.md": f"# Day\n\nRain and tea {day}.\n" for day in range(10, 31)}
+    days["daily/2026-11-19.md"] = "# Day\n\nAn accident happened.\n"
+    others = {"weekly/2026-W47.md": "# Review\n\nTea.\n", "other.md": "# Other\n\nThings happened.\n"}
+    base = Base(write(tmp_path, {**days, **others}))
+    base.finder = Finder(base.index, base.engines, correct, answer_tokens=1500, today=lambda: TODAY)
+    await base.index_all()
+    week = ["weekly/2026-W47.md", *(f"daily/2026-11-{day}.md" for day in range(16, 23))]
+    for query in ("what happened in week 47", "notes of week 47", "week 47"):
+        found = await first(base, query, 8)
+        assert found == week[: len(found)]
+        assert len(found) > 2, "a question for a place shows fewer passages"
+        assert "no hit has" not in (await searched(base, query)).scent.reason
+    answer = await searched(base, "what happened on Monday")
+    assert (answer.hits[0].path, answer.scent.level) == ("daily/2026-11-30.md", "partial")
