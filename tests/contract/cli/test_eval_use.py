@@ -179,7 +179,8 @@ TOPICS = [f"{word}{number}" for number in range(24) for word in ("zan", "tor")]
 def titled(ann: Person, *, used_by_title: bool) -> None:
     """Write, for each topic, a page named after it and one that repeats its words, and record which of the two was used."""
     for topic in TOPICS:
-        named, repeats = f"{topic} guide: limits, quotas", f"{topic} limits beside quotas"
+        # A shorter title with all words of the question would come first with any weights.
+        named, repeats = f"{topic} guide: limits, quotas, levels, prices, forms", f"{topic} limits beside quotas"
         write(ann.kb, {f"{topic}.md": f"# {named}\n\nSee the table.\n"})
         write(ann.kb, {f"notes-{topic}.md": f"# Notes of a day\n\n{(repeats + '. ') * 4}\n"})
     began = NOW - timedelta(days=1)
