@@ -49,7 +49,8 @@ class TagIsNoPath(NoSuchPath):
     def __init__(self, path: str, tag: str) -> None:
         self.path, self.nearest = path, ()
         KnowledgeError.__init__(
-            self, f"{path!r} is a tag; to search the pages with it, pass filters={{'tags': [{tag!r}]}}"
+            self,
+            f"{path!r} is a tag; kb_map({path!r}) lists its pages, and filters={{'tags': [{tag!r}]}} searches them",
         )
 
 

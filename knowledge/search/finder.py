@@ -13,7 +13,7 @@ from knowledge.errors import NoSuchPath, TagIsNoPath
 from knowledge.pages.claim_source import authority_of, is_tainted
 from knowledge.pages.map_view import MapEntry
 from knowledge.pages.markdown.inline import without_attributes
-from knowledge.pages.paths import clean_path
+from knowledge.pages.paths import clean_path, within
 from knowledge.search.answers import Hit, IndexCoverage, PageLine, QuestionRoute, Scent, SearchAnswer, SearchMode
 from knowledge.search.canvas_search import CanvasSearch, FoundCanvas, note_on_canvases
 from knowledge.search.layout import (
@@ -60,7 +60,7 @@ from knowledge.search.scent.verdict import (
     page_scores,
 )
 from knowledge.search.snippet import snippet
-from knowledge.search.tiers import section_name
+from knowledge.search.tiers import folders_in_other_case, section_name
 from knowledge.state.document_names import name_key
 from knowledge.state.ports import ChunkRow, DocumentRecord, Filters, IndexStore, NameMatch, Progress
 from knowledge.telemetry.operations import recorded
@@ -520,10 +520,10 @@ class Finder:
             return asked  # it may exist and not be indexed yet; the answer tells how far indexing is
         if asked.startswith("#") and (await self._index.count_tagged([asked.lstrip("#").strip()])).documents:
             raise TagIsNoPath(asked, asked.lstrip("#").strip())
+        if len(same := await folders_in_other_case(self._index, asked)) == 1:
+            return same[0]
         name = asked.rpartition("/")[2]
         folders = await self._index.directories_ending([name], limit=MOST_NEAREST)
-        if len(same := [folder for folder in folders if folder.casefold() == asked.casefold()]) == 1:
-            return same[0]
         pages = await self._index.paths(contains=name, limit=MOST_NEAREST)
         raise NoSuchPath(asked, [*folders, *pages][:MOST_NEAREST])
 
@@ -565,8 +565,10 @@ class Finder:
 
     async def _notes_on_names_outside(self, query: str, place: str) -> Sequence[str]:
         """Say which page outside `place` is called as the question, if only `place` was searched."""
-        outside = [match for match in await self._named(query, None) if match.by != "heading"] if place else []
-        return [f"outside {place!r}, {outside[0].path!r} has this name"] if outside else []
+        named = await self._named(query, None) if place else ()
+        # A page inside may be left out by a filter.
+        outside = [match.path for match in named if match.by != "heading" and not within(match.path, place)]
+        return [f"outside {place!r}, {outside[0]!r} has this name"] if outside else []
 
     async def _is_of_stop_words(self, name: str) -> bool:
         languages = await self._questions.languages()

@@ -149,8 +149,7 @@ class Tiers:
         for suffix in MARKDOWN_SUFFIXES:
             if await self._index.document(asked + suffix):
                 return asked + suffix
-        folders = await self._index.directories_ending([asked], limit=MOST_FOLDERS)
-        same = [folder for folder in folders if folder.casefold() == asked.casefold()]
+        same = await folders_in_other_case(self._index, asked)
         if len(same) > 1:
             raise NoSuchPath(asked, same)
         return same[0] if same else path
@@ -525,6 +524,12 @@ def _most_similar(asked: str, paths: Sequence[str]) -> list[str]:
     from rapidfuzz.process import extract
 
     return [path for path, *_ in extract(asked, paths, scorer=normalized_similarity, limit=3, score_cutoff=0.5)]
+
+
+async def folders_in_other_case(index: IndexStore, path: str) -> list[str]:
+    """Return the directories whose paths differ from `path` in case at most."""
+    folders = await index.directories_ending([path], limit=MOST_FOLDERS)
+    return [folder for folder in folders if folder.casefold() == path.casefold()]
 
 
 def section_name(path: Sequence[str], sections: Iterable[str]) -> str:

@@ -815,13 +815,15 @@ async def test_a_page_outside_the_searched_folder_that_has_the_name_is_told(base
     inside = await base.finder.search("long", path="guides")
     assert inside.note == "outside 'guides', 'long.md' has this name"
     assert (await base.finder.search("long")).note is None
+    left_out = await base.finder.search("deploy.md", path="guides", filters=Filters(tags=("no-such-tag",)))
+    assert left_out.note is None, "it is inside, and the filter leaves it out"
     assert (await base.finder.search("deploy", path="guides")).note is None
 
 
 async def test_a_folder_in_another_case_is_searched_and_a_tag_is_no_folder(base: Base) -> None:
     assert await paths(base, "deploy", path="GUIDES") == await paths(base, "deploy", path="guides") != []
     tag = next(iter(await base.index.tags(limit=1)))[0]
-    with pytest.raises(NoSuchPath, match=rf"'#{tag}' is a tag; .*pass filters={{'tags': \['{tag}'\]}}"):
+    with pytest.raises(NoSuchPath, match=rf"'#{tag}' is a tag; .*filters={{'tags': \['{tag}'\]}}"):
         await base.finder.search("deploy", path=f"#{tag}")
     with pytest.raises(NoSuchPath, match="nothing at '#nowhere'"):
         await base.finder.search("deploy", path="#nowhere")
