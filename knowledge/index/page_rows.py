@@ -14,7 +14,7 @@ from knowledge.pages.markdown.properties import properties_of
 from knowledge.pages.paths import INDEX_NAME, PageLink, parent, without_suffix
 from knowledge.pages.vault import FileRead, Vault
 from knowledge.search.query.analysis import analyzer, index_language, remember_words, words
-from knowledge.search.query.page_period import period_of_page
+from knowledge.search.times.page_period import period_of_page
 from knowledge.state.ports import (
     DocumentRecord,
     IndexedChunk,

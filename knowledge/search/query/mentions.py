@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowledge.search.query.analysis import USUAL_LANGUAGES, is_stop_word, words
-from knowledge.search.query.calendar_periods import A_YEAR
-from knowledge.search.query.days import is_month
 from knowledge.search.query.names import LONGEST_NAME, other_spellings
 from knowledge.search.query.question import SearchQuestion
+from knowledge.search.times.calendar_periods import A_YEAR
+from knowledge.search.times.days import is_month
 from knowledge.state.document_names import number_key
 from knowledge.state.ports import IndexStore
 

@@ -22,7 +22,6 @@ from knowledge.search.query.corrections import (
     spoken_languages,
     sure_corrections,
 )
-from knowledge.search.query.days import days_in, other_names_of_month
 from knowledge.search.query.languages import (
     LanguageGap,
     QuestionLanguages,
@@ -32,9 +31,10 @@ from knowledge.search.query.languages import (
     may_be_foreign,
     question_languages,
 )
-from knowledge.search.query.periods import BEFORE_MONTH, periods_in
 from knowledge.search.query.phrase import Phrase, core_of, phrases_of
 from knowledge.search.query.separable_verbs import GERMAN, SeparatedVerb, separated_verb
+from knowledge.search.times.days import days_in, other_names_of_month
+from knowledge.search.times.periods import BEFORE_MONTH, periods_in
 from knowledge.state.ports import IndexPosition, IndexStore
 
 MOST_TERMS = 48

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from knowledge.pages.paths import parent, within, without_suffix
 from knowledge.search.query.analysis import terms_in_name, words
-from knowledge.search.query.calendar_periods import A_YEAR
-from knowledge.search.query.days import days_shown_in
 from knowledge.search.query.question import SearchQuestion
 from knowledge.search.ranking.ranker import Ranking
+from knowledge.search.times.calendar_periods import A_YEAR, ORDINALS
+from knowledge.search.times.days import days_shown_in
 from knowledge.state.ports import DocumentRecord, Filters, IndexStore
 
 BEST_PAGES = 4
@@ -31,21 +31,11 @@ _NEWEST = frozenset((
     "ultime", "nieuwste", "laatste", "ostatni", "ostatnia", "ostatnie", "ostatnią", "senaste", "последний", "последняя",
     "последнее", "последние", "последнюю",
 ))  # fmt: skip
-_ORDINALS = tuple(
-    words_.split()
-    for words_ in (
-        "first 1st erste erster erstes ersten premier première primer primera primo prima",
-        "second 2nd zweite zweiter zweites zweiten deuxième segundo segunda secondo seconda",
-        "third 3rd dritte dritter drittes dritten troisième tercer tercera terzo terza",
-        "fourth 4th vierte vierter viertes vierten quatrième cuarto cuarta quarto quarta",
-    )
-)
-"""The words for each place in a series; the first of them is said in answers."""
 _PLACES = {
     **dict.fromkeys(_NEWEST, NEWEST),
-    **{word: place for place, words_ in enumerate(_ORDINALS) for word in words_},
+    **{word: place for place, ordinal in enumerate(ORDINALS) for word in ordinal},
 }
-_WHICH = {NEWEST: "newest", **{place: words_[0] for place, words_ in enumerate(_ORDINALS)}}
+_WHICH = {NEWEST: "newest", **{place: words_[0] for place, words_ in enumerate(ORDINALS)}}
 _ABOUT_IT = re.compile(r"^\W*(?:how|why|wie|warum|comment|pourquoi|cómo|por qué)\b|\bfor\W*$", re.IGNORECASE)
 """The beginning or end of a question that is about such a page and does not ask for it: *why the first release*."""
 _YEARS = frozenset({"year", "jahr", "année", "año", "anno"})
@@ -162,9 +152,9 @@ def series_words(question: SearchQuestion) -> frozenset[str]:
 def _asked(question: SearchQuestion) -> _AskedPlace | None:
     """Return which page of a series is asked for; None if none is, or if nothing is left that tells the series."""
     which = series_words(question)
-    # A date that no page is of says something else.
     is_about_it = _ABOUT_IT.search(question.to_embed) is not None
-    if len({_PLACES[word] for word in which}) != 1 or is_about_it or (question.days and not question.times):
+    says_another_time = question.days and not question.times  # a date that no page is of
+    if len({_PLACES[word] for word in which}) != 1 or is_about_it or says_another_time:
         return None
     left_out = which | {"recent"} | {word for time in question.times for word in words(time)}
     terms = [term for term in question.terms if term.word not in left_out and term.word not in question.times]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from knowledge.search.query.analysis import composed, is_stop_word, words
 from knowledge.search.query.asked_words import AskedWord
-from knowledge.search.query.days import days_shown_in, is_month, is_of_any_year
 from knowledge.search.query.question import SearchQuestion
+from knowledge.search.times.days import days_shown_in, is_month, is_of_any_year
 from knowledge.state.ports import ChunkRow
 
 GERMAN = "de"

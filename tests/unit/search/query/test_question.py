@@ -13,7 +13,7 @@ from knowledge.search.query.corrections import (
     sure_corrections,
 )
 from knowledge.search.query.languages import common_languages, question_languages
-from knowledge.search.query.question import Questions, SearchQuestion
+from knowledge.search.query.question import READ_FOR_TIMES, Questions, SearchQuestion
 from knowledge.state.ports import IndexStore, TextRow
 from mcp_server.app.factories.keywords import indexed_terms
 from tests.contract.index.test_index_store import IDENTITY, page
@@ -313,6 +313,13 @@ async def test_dates_are_read_as_the_days_in_paths(query: str, days: dict[str, l
     assert question.days == days
     searched = [form for term in question.terms if term.word in days for form, _ in term.alternatives]
     assert searched == [day for forms in days.values() for day in forms]
+
+
+async def test_in_a_pasted_log_times_are_only_read_at_the_beginning() -> None:
+    """Otherwise 20,000 characters with a date on each line take half a minute."""
+    log = "paid for lunch\n" * (READ_FOR_TIMES // 15)
+    assert (await asked(f"on 9 March 2026 {log}", "Text.")).days.keys() == {"9 March 2026"}
+    assert (await asked(f"{log} paid on 9 March 2026", "Text.")).days == {}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import date, timedelta
 from itertools import chain
 
-from knowledge.search.query.calendar_periods import NamedTime, between, month, quarter
+from knowledge.search.times.calendar_periods import NamedTime, between, month, quarter
 from knowledge.state.ports import Period
 
 FRENCH = "fr"

@@ -9,7 +9,9 @@ from datetime import date, timedelta
 from functools import partial
 from itertools import pairwise
 
-from knowledge.search.query.calendar_periods import (
+from knowledge.search.times.calendar_periods import (
+    AN_ORDINAL,
+    ORDINALS,
     YEAR,
     NamedTime,
     between,
@@ -19,8 +21,8 @@ from knowledge.search.query.calendar_periods import (
     of_years,
     weeks_and_quarters,
 )
-from knowledge.search.query.days import is_month, is_of_any_year
-from knowledge.search.query.periods_by_today import TIME_WORDS, periods_by_today
+from knowledge.search.times.days import is_month, is_of_any_year
+from knowledge.search.times.periods_by_today import TIME_WORDS, periods_by_today
 from knowledge.state.ports import Period
 
 _DIGIT = re.compile(r"\d")
@@ -46,9 +48,8 @@ _BEFORE_MONTH = re.compile(
     re.IGNORECASE,
 )
 _WEEK_OF = re.compile(
-    r"\b(?:(first|1st|erste[nr]?|première|1ère|primera|prima)|(second|2nd|zweite[nr]?|deuxième|segunda|seconda)|"
-    r"(third|3rd|dritte[nr]?|troisième|tercera|terza)|(fourth|4th|vierte[nr]?|quatrième|cuarta|quarta)|"
-    r"(last|letzte[nr]?|dernière|última|ultima))\s+(?:week|woche|semaine|semana|settimana)\s+(?:of|in|im|des|de|du|di|d['\u2019])\s*$",
+    rf"\b(?:{AN_ORDINAL}|(last|letzte[nr]?|dernière|última|ultima))\s+(?:week|woche|semaine|semana|settimana)"
+    r"\s+(?:of|in|im|des|de|du|di|d['\u2019])\s*$",
     re.IGNORECASE,
 )
 """The text before the name of a month if a week of it is meant: *first week of* November."""
@@ -100,14 +101,14 @@ def periods_in(
     # The reading that is listed first keeps its words: the *last week of October* is not last week, and *9 March* not March.
     dates = _apart(
         [
-            *_parts_of_months(query),
+            *_within_months(query),
             *_dates(query, days),
             *days_by_number(query),
             *months_by_number(query),
             *_months(query),
         ]
     )
-    read = _apart([*_weeks_of_months(query), *_ranges(query, dates), *dates, *weeks_and_quarters(query)])
+    read = _apart([*_ranges(query, dates), *dates, *weeks_and_quarters(query)])
     every = _apart([*read, *periods_by_today(query, today, languages)])
     return [AskedPeriod(query[named.start : named.end], tuple(named.periods), named not in read) for named in every]
 
@@ -194,24 +195,15 @@ def _months(query: str) -> Iterator[NamedTime]:
             yield NamedTime(found.start(), found.end(), of_years(None, partial(month, number=number)))
 
 
-def _parts_of_months(query: str) -> Iterator[NamedTime]:
-    """Yield the parts of months: the *end of October*."""
+def _within_months(query: str) -> Iterator[NamedTime]:
+    """Yield the weeks and parts of months: the *first week of November*, the *end of October*."""
     for found, number in _names_of_months(query):
-        if part := _PART_BEFORE.search(query[: found.start()]):
-            year = _YEAR_BEHIND.match(query, found.end())
-            place = next(at for at in range(1, 4) if part[at])
-            periods = of_years(year and year[1], partial(_part_of_month, number=number, part=place))
-            yield NamedTime(part.start(), year.end() if year else found.end(), periods)
-
-
-def _weeks_of_months(query: str) -> Iterator[NamedTime]:
-    """Yield the weeks of months: the *first week of November*."""
-    for found, number in _names_of_months(query):
-        if week := _WEEK_OF.search(query[: found.start()]):
-            year = _YEAR_BEHIND.match(query, found.end())
-            place = next(at for at in range(1, 6) if week[at])
-            periods = of_years(year and year[1], partial(_week_of_month, number=number, week=place))
-            yield NamedTime(week.start(), year.end() if year else found.end(), periods)
+        for pattern, period in ((_WEEK_OF, _week_of_month), (_PART_BEFORE, _part_of_month)):
+            before = pattern.search(query[: found.start()])
+            if before and before.lastindex:
+                year = _YEAR_BEHIND.match(query, found.end())
+                periods = of_years(year and year[1], partial(period, number=number, which=before.lastindex))
+                yield NamedTime(before.start(), year.end() if year else found.end(), periods)
 
 
 def _names_of_months(query: str) -> Iterator[tuple[re.Match[str], int]]:
@@ -222,15 +214,15 @@ def _names_of_months(query: str) -> Iterator[tuple[re.Match[str], int]]:
             yield found, MONTHS_IN_DATES[found[0].casefold()]
 
 
-def _week_of_month(year: int, number: int, week: int) -> Period:
-    """Return seven days of a month, from its first, eighth, fifteenth or 22nd day; for `week` 5 its last seven."""
+def _week_of_month(year: int, number: int, which: int) -> Period:
+    """Return seven days of a month, from its first, eighth, fifteenth or 22nd day; the fifth time its last seven."""
     first, last = map(date.fromisoformat, month(year, number))
-    begins = last - timedelta(6) if week > 4 else first + timedelta(7 * (week - 1))
+    begins = last - timedelta(6) if which > len(ORDINALS) else first + timedelta(7 * (which - 1))
     return between(begins, begins + timedelta(6))
 
 
-def _part_of_month(year: int, number: int, part: int) -> Period:
+def _part_of_month(year: int, number: int, which: int) -> Period:
     """Return the first ten days of a month, the next ten, or the rest."""
-    first, last = month(year, number)
-    begins = date.fromisoformat(first) + timedelta(10 * (part - 1))
-    return Period(begins.isoformat(), last) if part > 2 else between(begins, begins + timedelta(9))
+    first, last = map(date.fromisoformat, month(year, number))
+    begins = first + timedelta(10 * (which - 1))
+    return between(begins, last if which > 2 else begins + timedelta(9))

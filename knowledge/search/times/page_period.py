@@ -6,8 +6,14 @@ import re
 from datetime import date
 
 from knowledge.pages.paths import without_suffix
-from knowledge.search.query.calendar_periods import A_YEAR, days_by_number, month, months_by_number, weeks_and_quarters
-from knowledge.search.query.days import days_in, is_month, is_of_any_year
+from knowledge.search.times.calendar_periods import (
+    A_YEAR,
+    days_by_number,
+    month,
+    months_by_number,
+    weeks_and_quarters,
+)
+from knowledge.search.times.days import days_in, is_month, is_of_any_year
 from knowledge.state.ports import LONGEST_PERIOD_DAYS, Period
 
 LONGEST_NAME = 200

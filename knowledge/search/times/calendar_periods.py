@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from knowledge.search.query.days import YEARS
+from knowledge.search.times.days import YEARS
 from knowledge.state.ports import Period
 
 YEAR = r"((?:19|20)\d\d)"
@@ -28,12 +28,19 @@ _QUARTER = re.compile(
     rf"(?<![^\W_])(?:{YEAR}[-_\s/]*q([1-4])|q([1-4]){_OF_YEAR}|([1-4])\.\s?quartal{_OF_YEAR})(?![\w.-]*\d)",
     re.IGNORECASE,
 )
-_NAMED_QUARTER = re.compile(
-    r"\b(?:(first|1st|erste[sn]?|premier|1er|primer|primo)|(second|2nd|zweite[sn]?|deuxième|2e|segundo|secondo)|"
-    r"(third|3rd|dritte[sn]?|troisième|3e|tercer|terzo)|(fourth|4th|vierte[sn]?|quatrième|4e|cuarto|quarto))"
-    rf"\s+(?:quarter|quartal|trimestre){_OF_YEAR}(?!\w)",
-    re.IGNORECASE,
+ORDINALS = tuple(
+    words.split()
+    for words in (
+        "first 1st erste erster erstes ersten premier première 1er 1ère primer primera primo prima",
+        "second 2nd zweite zweiter zweites zweiten deuxième 2e segundo segunda secondo seconda",
+        "third 3rd dritte dritter drittes dritten troisième 3e tercer tercera terzo terza",
+        "fourth 4th vierte vierter viertes vierten quatrième 4e cuarto cuarta quarto quarta",
+    )
 )
+"""The words for the first four ordinal numbers, the English one first."""
+AN_ORDINAL = "|".join(f"({'|'.join(words)})" for words in ORDINALS)
+"""A pattern with a group for each of them."""
+_NAMED_QUARTER = re.compile(rf"\b(?:{AN_ORDINAL})\s+(?:quarter|quartal|trimestre){_OF_YEAR}(?!\w)", re.IGNORECASE)
 _LATEST_FIRST = YEARS[::-1]
 
 
@@ -68,7 +75,7 @@ def weeks_and_quarters(text: str) -> Iterator[NamedTime]:
         year, number = found[1] or found[4] or found[6], int(found[2] or found[3] or found[5])
         yield NamedTime(found.start(), found.end(), of_years(year, partial(quarter, number=number)))
     for found in _NAMED_QUARTER.finditer(text):
-        number = next(at for at in range(1, 5) if found[at])
+        number = next(at for at, _ in enumerate(ORDINALS, 1) if found[at])
         yield NamedTime(found.start(), found.end(), of_years(found[5], partial(quarter, number=number)))
 
 
